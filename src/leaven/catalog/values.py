@@ -42,6 +42,10 @@ class Default(Record):
 
     reason: str
 
+    @property
+    def span(self) -> None:
+        """Nowhere."""
+
     def __str__(self) -> str:
         if self.reason.startswith("of "):
             return f"default {self.reason}"
@@ -132,6 +136,10 @@ class Setting(Record):
     origin: Origin = field(compare=False)
     syntax: Syntax | None = field(default=None, compare=False)
 
+    @property
+    def span(self) -> Span | None:
+        return self.origin.span
+
 
 class Invocation(Record):
     """A card put to use with its arguments."""
@@ -139,6 +147,10 @@ class Invocation(Record):
     card: Card
     settings: tuple[Setting, ...]
     origin: Origin = field(compare=False)
+
+    @property
+    def span(self) -> Span | None:
+        return self.origin.span
 
     def value(self, name: str, default: Any = None) -> Any:
         """The value of an argument."""

@@ -6,6 +6,7 @@ does not know whether a terminal, an editor or a web page shows it.
 
 from collections.abc import Iterable
 from enum import Enum
+from typing import NamedTuple, Protocol
 
 from leaven.language.fixes import Fix
 from leaven.language.record import Record
@@ -20,7 +21,14 @@ class Severity(Enum):
     NOTE = "note"
 
 
-class Spot(Record):
+class Located(Protocol):
+    """Anything that knows its place in a source, if it has one: a token, a node of the tree, the origin of a value."""
+
+    @property
+    def span(self) -> Span | None: ...
+
+
+class Spot(NamedTuple):
     """A place in the source, with a short label."""
 
     span: Span
@@ -45,32 +53,31 @@ class Diagnostic(Record):
 def error(
     id: str,
     headline: str,
-    *spots: Spot | Span,
+    *places: tuple[Span | Located | None, str],
     notes: Iterable[str] = (),
     fix: Fix | str | None = None,
     severity: Severity = Severity.ERROR,
 ) -> Diagnostic:
-    """A diagnostic; a plain span is a spot without a label, a plain string is advice."""
-    return Diagnostic(
-        id=id,
-        severity=severity,
-        headline=headline,
-        spots=tuple(Spot(spot) if isinstance(spot, Span) else spot for spot in spots),
-        notes=tuple(notes),
-        fix=Fix(fix) if isinstance(fix, str) else fix,
-    )
+    """A diagnostic. Places come with their labels; those that nobody wrote are left out. A string is advice."""
+    located = [(place if isinstance(place, Span | None) else place.span, label) for place, label in places]
+    spots = tuple(Spot(span, label) for span, label in located if span is not None)
+    return Diagnostic(id, severity, headline, spots, tuple(notes), Fix(fix) if isinstance(fix, str) else fix)
 
 
 def warning(
-    id: str, headline: str, *spots: Spot | Span, notes: Iterable[str] = (), fix: Fix | str | None = None
+    id: str,
+    headline: str,
+    *places: tuple[Span | Located | None, str],
+    notes: Iterable[str] = (),
+    fix: Fix | str | None = None,
 ) -> Diagnostic:
     """A likely mistake in a recipe that runs."""
-    return error(id, headline, *spots, notes=notes, fix=fix, severity=Severity.WARNING)
+    return error(id, headline, *places, notes=notes, fix=fix, severity=Severity.WARNING)
 
 
-def note(id: str, headline: str, *spots: Spot | Span) -> Diagnostic:
+def note(id: str, headline: str, *places: tuple[Span | Located | None, str]) -> Diagnostic:
     """Something worth knowing."""
-    return error(id, headline, *spots, severity=Severity.NOTE)
+    return error(id, headline, *places, severity=Severity.NOTE)
 
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:

@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 
 from leaven.language import yaml_blocks
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Edit, Fix, remove, write
 from leaven.language.source import Span
 from leaven.language.tokens import Token, line_from, rest_of_line, text_after, through
@@ -47,7 +47,7 @@ def assignment(statement: list[Token], token: Token) -> Diagnostic | None:
         fix = replace(fix, otherwise=on_its_line)
     else:
         fix = replace(fix, otherwise=f"remove the `{token}`")
-    return error("assignment", f"unexpected `{token}` after `{word}`", Spot(token.span, label), notes=notes, fix=fix)
+    return error("assignment", f"unexpected `{token}` after `{word}`", (token, label), notes=notes, fix=fix)
 
 
 def _indented_block(word: Token, token: Token, sign: Span) -> Diagnostic:
@@ -61,7 +61,7 @@ def _indented_block(word: Token, token: Token, sign: Span) -> Diagnostic:
         fix = Fix('for example, `model resnet18(pretrained=true)`, `phase "head", epochs=3 { freeze all - head }`')
     if block is not None and text is not None:
         fix = replace(write(word.span.to(block), text), otherwise=fix)
-    return error("assignment", f"unexpected `{token}` after `{word}`", Spot(token.span, label), fix=fix)
+    return error("assignment", f"unexpected `{token}` after `{word}`", (token, label), fix=fix)
 
 
 def end_of_indented(statement: list[Token], token: Token) -> int:
@@ -88,9 +88,8 @@ def counted_layers(statement: list[Token], token: Token) -> Diagnostic | None:
         stages = ", ".join(str(number + 1) for number in range(min(int(count), 9)))
         fix = write(span, f"stages({stages})", shown=statement[0].span.to(span))
         fix = fix if selector == "first" else Fix("stages are counted from the first: `stages(3, 4)`")
-    return error(
-        "unexpected-token", f"`{span.text}` is not a selector", Spot(span, "the number goes in parentheses"), fix=fix
-    )
+    headline = f"`{span.text}` is not a selector"
+    return error("unexpected-token", headline, (span, "the number goes in parentheses"), fix=fix)
 
 
 def _is_in_block(word: Token) -> bool:
@@ -106,12 +105,8 @@ def colon_for_equals(statement: list[Token], token: Token) -> Diagnostic | None:
     name, value = statement[-1], through(token, r"[ \t]*[^\s,)\]}]*")
     start = value.end - len(value.text[1:].lstrip())
     shown = statement[0].span if len(statement) == 2 else name.span
-    return error(
-        "missing-equals",
-        f"missing `=` after `{name}`",
-        Spot(token.span, "expected `=`, found `:`"),
-        fix=write(Span(value.source, name.span.end, start), "=", shown=shown.to(value)),
-    )
+    fix = write(Span(value.source, name.span.end, start), "=", shown=shown.to(value))
+    return error("missing-equals", f"missing `=` after `{name}`", (token, "expected `=`, found `:`"), fix=fix)
 
 
 def number_without_equals(statement: list[Token], token: Token) -> Diagnostic | None:
@@ -122,12 +117,8 @@ def number_without_equals(statement: list[Token], token: Token) -> Diagnostic | 
     if token.type != "NUMBER" or name.type != "NAME" or not is_keyword:
         return None
     shown = (name if is_later else first).span.to(through(token, r"[^\s,;)\]}]*"))
-    return error(
-        "missing-equals",
-        f"missing `=` after `{name}`",
-        Spot(token.span, f"expected `=`, found `{token}`"),
-        fix=write(Span(shown.source, name.span.end, token.span.start), "=", shown=shown),
-    )
+    fix = write(Span(shown.source, name.span.end, token.span.start), "=", shown=shown)
+    return error("missing-equals", f"missing `=` after `{name}`", (token, f"expected `=`, found `{token}`"), fix=fix)
 
 
 def missing_parentheses(statement: list[Token], token: Token) -> Diagnostic | None:
@@ -140,12 +131,9 @@ def missing_parentheses(statement: list[Token], token: Token) -> Diagnostic | No
         return None
     call = f"{name}({found[0].strip()})"
     whole = Span(token.span.source, name.span.start, token.span.start + len(found[0].rstrip()))
-    return error(
-        "missing-parentheses",
-        f"missing parentheses around the arguments of `{name}`",
-        Spot(token.span, "expected `(`"),
-        fix=write(whole, call, shown=statement[0].span.to(whole)),
-    )
+    headline = f"missing parentheses around the arguments of `{name}`"
+    fix = write(whole, call, shown=statement[0].span.to(whole))
+    return error("missing-parentheses", headline, (token, "expected `(`"), fix=fix)
 
 
 def unquoted_pattern(start: Span, token: Token) -> Diagnostic | None:
@@ -153,12 +141,8 @@ def unquoted_pattern(start: Span, token: Token) -> Diagnostic | None:
     span = start.to(through(token, r"[\w.*?\[\]-]*"))
     if not re.search(r"[*?\[]", span.text):
         return None
-    return error(
-        "missing-quotes",
-        f"missing quotes around the pattern `{span.text}`",
-        Spot(span, "a pattern is a string"),
-        fix=write(span, f'"{span.text}"'),
-    )
+    headline = f"missing quotes around the pattern `{span.text}`"
+    return error("missing-quotes", headline, (span, "a pattern is a string"), fix=write(span, f'"{span.text}"'))
 
 
 def unquoted_path(statement: list[Token], token: Token) -> Diagnostic | None:
@@ -173,12 +157,9 @@ def unquoted_path(statement: list[Token], token: Token) -> Diagnostic | None:
     if found is None:
         return None
     span = Span(start.source, start.start, start.start + found.end())
-    return error(
-        "missing-quotes",
-        f"missing quotes around the path `{span.text}`",
-        Spot(span, "a path is a string"),
-        fix=write(span, '"' + span.text.replace("\\", "/") + '"'),
-    )
+    headline = f"missing quotes around the path `{span.text}`"
+    fix = write(span, '"' + span.text.replace("\\", "/") + '"')
+    return error("missing-quotes", headline, (span, "a path is a string"), fix=fix)
 
 
 def name_with_dash(statement: list[Token], token: Token) -> Diagnostic | None:
@@ -196,12 +177,7 @@ def name_with_dash(statement: list[Token], token: Token) -> Diagnostic | None:
     if closing:  # in quotes it is reported with the name that a recipe has for it
         call = Span(span.source, span.start, token.span.end + closing.end())
         fix = replace(write(call, f'"{span.text}"'), otherwise=fix)
-    return error(
-        "invalid-name",
-        f"`{span.text}` is not a name",
-        Spot(parts[1].span, "a name has no dash"),
-        fix=fix,
-    )
+    return error("invalid-name", f"`{span.text}` is not a name", (parts[1], "a name has no dash"), fix=fix)
 
 
 def tuple_for_list(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
@@ -221,19 +197,16 @@ def tuple_for_list(statement: list[Token], token: Token, accepted: set[str]) -> 
         span = Span(token.span.source, opening.span.start, token.span.end + closed.end())
         fix = write(span, f"[{span.text[1:-1]}]")
     label = "expected `[` and `]`"
-    return error("unexpected-token", "a list is in square brackets, not parentheses", Spot(span, label), fix=fix)
+    return error("unexpected-token", "a list is in square brackets, not parentheses", (span, label), fix=fix)
 
 
 def python_statement(statement: list[Token], token: Token) -> Diagnostic | None:
     """`for epoch in range(3):`, `def forward(x):`."""
     if not statement or str(statement[0]) not in PYTHON:
         return None
-    return error(
-        "unexpected-token",
-        f"a recipe has no `{statement[0]}`",
-        Spot(statement[0].span, "a statement of Python"),
-        fix='code goes into a Python file: `import "mine.py" as mine`',
-    )
+    headline = f"a recipe has no `{statement[0]}`"
+    fix = 'code goes into a Python file: `import "mine.py" as mine`'
+    return error("unexpected-token", headline, (statement[0], "a statement of Python"), fix=fix)
 
 
 def from_import(statement: list[Token], token: Token) -> Diagnostic | None:
@@ -242,11 +215,10 @@ def from_import(statement: list[Token], token: Token) -> Diagnostic | None:
         return None
     module = str(statement[1])
     alias = f" as {module.rpartition('.')[2]}" if "." in module else ""
+    headline = "`from … import` is not part of the language"
+    fix = write(statement[0].span.to(line_from(token)), f"import {module}{alias}")
     return error(
-        "unexpected-token",
-        "`from … import` is not part of the language",
-        Spot(statement[0].span.to(token.span), "a recipe imports whole modules"),
-        fix=write(statement[0].span.to(line_from(token)), f"import {module}{alias}"),
+        "unexpected-token", headline, (statement[0].span.to(token.span), "a recipe imports whole modules"), fix=fix
     )
 
 
@@ -257,12 +229,9 @@ def word_for_operator(statement: list[Token], token: Token) -> Diagnostic | None
     if operator is None or right == token.span:
         return None
     verb = "excluded" if operator == "-" else "joined"
-    return error(
-        "unexpected-token",
-        f"layers are {verb} with `{operator}`, not with `{token}`",
-        Spot(token.span, f"expected `{operator}`"),
-        fix=write(token.span, operator, shown=statement[-1].span.to(right)),
-    )
+    headline = f"layers are {verb} with `{operator}`, not with `{token}`"
+    fix = write(token.span, operator, shown=statement[-1].span.to(right))
+    return error("unexpected-token", headline, (token, f"expected `{operator}`"), fix=fix)
 
 
 def first_token_fix(token: Token) -> Fix | None:

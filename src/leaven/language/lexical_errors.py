@@ -3,7 +3,7 @@
 import re
 import unicodedata
 
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Edit, Fix, remove, write
 from leaven.language.source import Source, SourceKind, Span
 from leaven.language.tokens import Token, text_after
@@ -33,21 +33,15 @@ _ADVICE = {
 
 
 def too_large(source: Source, limit: int) -> Diagnostic:
-    return error(
-        "too-large",
-        f"the recipe has {len(source.text):,} characters; the limit is {limit:,}",
-        Spot(source.span(0, 0), "the file was not parsed"),
-        fix="keep data in separate files, and share statements with `extends`",
-    )
+    headline = f"the recipe has {len(source.text):,} characters; the limit is {limit:,}"
+    fix = "keep data in separate files, and share statements with `extends`"
+    return error("too-large", headline, (source.span(0, 0), "the file was not parsed"), fix=fix)
 
 
 def too_deep(token: Token, brackets: int, operators: int) -> Diagnostic:
-    return error(
-        "too-deep",
-        f"more than {brackets} nested brackets or {operators} nested operators",
-        Spot(token.span, "the limit is reached here; the file was not parsed"),
-        fix="name the inner parts with `let`",
-    )
+    headline = f"more than {brackets} nested brackets or {operators} nested operators"
+    fix = "name the inner parts with `let`"
+    return error("too-deep", headline, (token, "the limit is reached here; the file was not parsed"), fix=fix)
 
 
 # -- characters
@@ -66,7 +60,7 @@ def unexpected_character(token: Token) -> Diagnostic:
         fix = Fix(advice, (Edit(token.span, replacement),))
     name = f"character `{character}`" if character.isprintable() else _character_name(character)
     label = "not part of the language"
-    return error("unexpected-character", f"unexpected {name}", Spot(token.span, label), notes=notes, fix=fix)
+    return error("unexpected-character", f"unexpected {name}", (token, label), notes=notes, fix=fix)
 
 
 def _character_name(character: str) -> str:
@@ -89,7 +83,7 @@ def wrong_quotes(token: Token) -> Diagnostic:
         span = Span(token.span.source, token.span.start, token.span.end + closed.end())
         fix = write(span, f'"{closed[1]}"')
     label = "strings use straight double quotes"
-    return error("wrong-quotes", f"unexpected quotation mark `{token}`", Spot(span, label), fix=fix)
+    return error("wrong-quotes", f"unexpected quotation mark `{token}`", (span, label), fix=fix)
 
 
 # -- brackets
@@ -109,28 +103,18 @@ def unclosed_block(opened: Token, line: int, indent: int) -> Diagnostic:
 
 
 def _unclosed(opened: Token, closing: str, fix: Fix) -> Diagnostic:
-    return error(
-        "unclosed-bracket", f"this `{opened}` is never closed", Spot(opened.span, f"no matching `{closing}`"), fix=fix
-    )
+    return error("unclosed-bracket", f"this `{opened}` is never closed", (opened, f"no matching `{closing}`"), fix=fix)
 
 
 def unmatched_bracket(token: Token) -> Diagnostic:
-    return error(
-        "unmatched-bracket",
-        f"this `{token}` closes nothing",
-        Spot(token.span, "no open bracket"),
-        fix=remove(token.span, f"remove the `{token}`"),
-    )
+    fix = remove(token.span, f"remove the `{token}`")
+    return error("unmatched-bracket", f"this `{token}` closes nothing", (token, "no open bracket"), fix=fix)
 
 
 def wrong_bracket(opened: Token, token: Token, closing: str) -> Diagnostic:
-    return error(
-        "unmatched-bracket",
-        f"this `{opened}` is closed by `{token}`",
-        Spot(token.span, f"expected `{closing}`"),
-        Spot(opened.span, "opened here"),
-        fix=write(token.span, closing, "replace it with "),
-    )
+    headline = f"this `{opened}` is closed by `{token}`"
+    fix = write(token.span, closing, "replace it with ")
+    return error("unmatched-bracket", headline, (token, f"expected `{closing}`"), (opened, "opened here"), fix=fix)
 
 
 # -- strings and numbers
@@ -140,12 +124,9 @@ def unclosed_string(token: Token) -> Diagnostic:
     end, label = token.span.at_end, re.match(r'"[^".]*(?=\.)', token.value)
     if label and token.span.source.kind is SourceKind.OPTION:  # `--set 'phase."fine-tune.epochs=3'`
         end = Span(token.span.source, token.span.start + label.end(), token.span.start + label.end())
-    return error(
-        "unclosed-string",
-        'this string has no closing `"`',
-        Spot(token.span, "a string ends on the line where it starts"),
-        fix=write(end, '"', shown=token.span),
-    )
+    headline = 'this string has no closing `"`'
+    fix = write(end, '"', shown=token.span)
+    return error("unclosed-string", headline, (token, "a string ends on the line where it starts"), fix=fix)
 
 
 def unknown_escape(token: Token, escape: str, at: int) -> Diagnostic:
@@ -155,7 +136,7 @@ def unknown_escape(token: Token, escape: str, at: int) -> Diagnostic:
     return error(
         "unknown-escape",
         f"unknown escape `{escape}` in a string",
-        Spot(Span(token.span.source, start, start + len(escape)), 'the escapes are `\\"`, `\\\\`, `\\n` and `\\t`'),
+        (Span(token.span.source, start, start + len(escape)), 'the escapes are `\\"`, `\\\\`, `\\n` and `\\t`'),
         notes=[f"for a backslash, write `\\{escape}`"],
         fix=write(token.span, path, "in a path, use `/` on every system: "),
     )
@@ -164,31 +145,19 @@ def unknown_escape(token: Token, escape: str, at: int) -> Diagnostic:
 def not_decimal(number: Token) -> Diagnostic:
     """A number such as `0x10`; the token's value is the decimal one."""
     written = number.span.text
-    return error(
-        "invalid-number",
-        f"`{written}` is {_BASES[written[1].lower()]}",
-        Spot(number.span, "numbers are decimal"),
-        fix=write(number.span, number.value),
-    )
+    headline = f"`{written}` is {_BASES[written[1].lower()]}"
+    return error("invalid-number", headline, (number, "numbers are decimal"), fix=write(number.span, number.value))
 
 
 def misplaced_underscore(number: Token) -> Diagnostic:
     digits = number.value.replace("_", "")
-    return error(
-        "invalid-number",
-        f"`{number}` is not a number",
-        Spot(number.span, "a `_` goes between two digits"),
-        fix=write(number.span, digits),
-    )
+    headline = f"`{number}` is not a number"
+    return error("invalid-number", headline, (number, "a `_` goes between two digits"), fix=write(number.span, digits))
 
 
 # -- lines
 
 
 def missing_newline(token: Token) -> Diagnostic:
-    return error(
-        "missing-newline",
-        "two statements on one line",
-        Spot(token.span, "a new statement starts here"),
-        fix=Fix(f"start a new line before `{token}`", (Edit(token.span.at_start, "\n"),)),
-    )
+    fix = Fix(f"start a new line before `{token}`", (Edit(token.span.at_start, "\n"),))
+    return error("missing-newline", "two statements on one line", (token, "a new statement starts here"), fix=fix)

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from leaven.formats.regular import open_regular
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Fix
 from leaven.language.parser import MAX_CHARACTERS
 from leaven.language.source import Source, SourceKind
@@ -46,7 +46,7 @@ def decode(content: bytes, name: str, folder: Path, kind: SourceKind = SourceKin
         source = Source(name, readable + "\ufffd", folder, kind)
         byte = source.span(len(readable), len(readable) + 1)
         label = f"byte 0x{content[problem.start]:02X} is not valid UTF-8"
-        return error("not-utf8", f"`{name}` is not in UTF-8", Spot(byte, label), fix="save the file as UTF-8")
+        return error("not-utf8", f"`{name}` is not in UTF-8", (byte, label), fix="save the file as UTF-8")
 
 
 def _unreadable(name: str, path: Path, reason: str) -> Diagnostic:

@@ -8,7 +8,7 @@ import re
 from dataclasses import replace
 
 from leaven.language import foreign_syntax
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Edit, Fix, remove, write
 from leaven.language.lexical_errors import is_quote, unexpected_character, wrong_quotes
 from leaven.language.source import Source, Span
@@ -46,7 +46,7 @@ _NOUNS = {
 
 
 def missing_option_value(source: Source) -> Diagnostic:
-    return error("missing-value", f"missing value for `{source.name}`", source.span(0, len(source.text)))
+    return error("missing-value", f"missing value for `{source.name}`", (source.span(0, len(source.text)), ""))
 
 
 def unexpected(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic:
@@ -70,7 +70,7 @@ def _unexpected(token: Token, accepted: set[str], fix: str | None = None) -> Dia
     """The report where nothing better is known."""
     expected = _expected(accepted)
     label = f"expected {expected}" if expected else ""
-    return error("unexpected-token", f"unexpected {_noun(token)}", Spot(token.span, label), fix=fix)
+    return error("unexpected-token", f"unexpected {_noun(token)}", (token, label), fix=fix)
 
 
 def _odd_character(statement: list[Token], token: Token) -> Diagnostic | None:
@@ -106,12 +106,9 @@ def _in_keyword_statement(statement: list[Token], token: Token, accepted: set[st
 def _in_extends(word: Token, token: Token) -> Diagnostic | None:
     if token.type != "NAME":
         return None
-    return error(
-        "missing-quotes",
-        f"missing quotes around the file name `{token}`",
-        Spot(token.span, "expected a string"),
-        fix=write(token.span, f'"{token}"', shown=word.span.to(token.span)),
-    )
+    headline = f"missing quotes around the file name `{token}`"
+    fix = write(token.span, f'"{token}"', shown=word.span.to(token.span))
+    return error("missing-quotes", headline, (token, "expected a string"), fix=fix)
 
 
 def _in_let(statement: list[Token], token: Token) -> Diagnostic | None:
@@ -119,12 +116,9 @@ def _in_let(statement: list[Token], token: Token) -> Diagnostic | None:
         return None
     name, whole = statement[1], statement[0].span.to(line_from(token))
     sign = Span(token.span.source, name.span.end, token.span.end if token.type == "COLON" else token.span.start)
-    return error(
-        "missing-equals",
-        f"missing `=` after `{name}`",
-        Spot(token.span, f"expected `=`, found {_noun(token)}"),
-        fix=write(sign, " =" if whole.source.text[sign.end : sign.end + 1].isspace() else " = ", shown=whole),
-    )
+    headline = f"missing `=` after `{name}`"
+    fix = write(sign, " =" if whole.source.text[sign.end : sign.end + 1].isspace() else " = ", shown=whole)
+    return error("missing-equals", headline, (token, f"expected `=`, found {_noun(token)}"), fix=fix)
 
 
 def _in_arg(statement: list[Token], token: Token) -> Diagnostic | None:
@@ -134,26 +128,14 @@ def _in_arg(statement: list[Token], token: Token) -> Diagnostic | None:
     if token.type in ("EQUALS", "END", "STRING") and len(statement) == 2:
         return _missing_type(statement[0], name, token)
     if token.type == "NAME" and len(statement) == 2:
-        return error(
-            "missing-colon",
-            f"missing `:` between `{name}` and its type",
-            Spot(token.span, "expected `:`"),
-            fix=write(name.span.at_end, ":", shown=whole),
-        )
+        headline = f"missing `:` between `{name}` and its type"
+        return error("missing-colon", headline, (token, "expected `:`"), fix=write(name.span.at_end, ":", shown=whole))
     if token.type in ("NUMBER", "NAME", "MINUS") and len(statement) == 4:
-        return error(
-            "missing-equals",
-            f"missing `=` before the default of `{name}`",
-            Spot(token.span, "expected `=`"),
-            fix=write(statement[3].span.at_end, " =", shown=whole),
-        )
+        fix = write(statement[3].span.at_end, " =", shown=whole)
+        return error("missing-equals", f"missing `=` before the default of `{name}`", (token, "expected `=`"), fix=fix)
     if token.type == "COMMA":
-        return error(
-            "unexpected-token",
-            "unexpected `,` in an `arg`",
-            Spot(token.span, "not needed"),
-            fix=remove(token.span, "remove the `,`"),
-        )
+        headline = "unexpected `,` in an `arg`"
+        return error("unexpected-token", headline, (token, "not needed"), fix=remove(token.span, "remove the `,`"))
     return None
 
 
@@ -168,13 +150,10 @@ def _missing_type(word: Token, name: Token, token: Token) -> Diagnostic:
     elif default.isdigit():
         type = "int"
     whole = word.span.to(line_from(token) if default else name.span)
-    return error(
-        "missing-type",
-        f"missing type for the argument `{name}`",
-        Spot(name.span, "expected `: type` after the name"),
-        notes=["the types are int, float, bool, text, path and choice[…]"],
-        fix=write(name.span.at_end, f": {type}", shown=whole),
-    )
+    headline = f"missing type for the argument `{name}`"
+    notes = ["the types are int, float, bool, text, path and choice[…]"]
+    fix = write(name.span.at_end, f": {type}", shown=whole)
+    return error("missing-type", headline, (name, "expected `: type` after the name"), notes=notes, fix=fix)
 
 
 # -- other statements
@@ -185,12 +164,8 @@ def _missing_value(statement: list[Token], token: Token, accepted: set[str]) -> 
         return None
     before = statement[-1]
     if token.type == "END" and len(statement) == 1 and "EQUALS" in accepted and "COMMA" not in accepted:
-        return error(
-            "missing-value",
-            f"missing value for `{before}`",
-            Spot(before.span, "expected `=` and a value"),
-            fix=f"add its value: `{before}=…`",
-        )
+        fix = f"add its value: `{before}=…`"
+        return error("missing-value", f"missing value for `{before}`", (before, "expected `=` and a value"), fix=fix)
     if not accepted & _VALUE_STARTS or token.type in _VALUE_STARTS or before.type == "NAME":
         return None
     if token.type == "STAR" and re.match(r"\w", text_after(token)):
@@ -198,25 +173,13 @@ def _missing_value(statement: list[Token], token: Token, accepted: set[str]) -> 
     label = f"expected a value, found {_noun(token)}"
     if before.type == "EQUALS" and len(statement) > 1 and statement[-2].type == "NAME":
         name = statement[-2]
-        return error(
-            "missing-value",
-            f"missing value for `{name}`",
-            Spot(name.span.to(before.span), label),
-            fix=f"write a value after `{name}=`, or remove `{name}=`",
-        )
+        fix = f"write a value after `{name}=`, or remove `{name}=`"
+        return error("missing-value", f"missing value for `{name}`", (name.span.to(before.span), label), fix=fix)
     if token.type == "COMMA" and before.type in ("LPAR", "CALL", "LSQB"):
-        return error(
-            "missing-value",
-            "missing value before `,`",
-            Spot(token.span, f"expected a value after `{before}`"),
-            fix=remove(token.span, "remove the `,`"),
-        )
-    return error(
-        "missing-value",
-        f"missing value after `{before}`",
-        Spot(before.span, label),
-        fix=f"write a value after `{before}`, or remove the `{before}`",
-    )
+        place = (token, f"expected a value after `{before}`")
+        return error("missing-value", "missing value before `,`", place, fix=remove(token.span, "remove the `,`"))
+    fix = f"write a value after `{before}`, or remove the `{before}`"
+    return error("missing-value", f"missing value after `{before}`", (before, label), fix=fix)
 
 
 def _missing_comma(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
@@ -238,7 +201,7 @@ def _missing_comma(statement: list[Token], token: Token, accepted: set[str]) -> 
     return error(
         "missing-comma",
         f"missing comma before `{token}`",
-        Spot(token.span, "the next argument starts here"),
+        (token, "the next argument starts here"),
         fix=replace(
             write(before.span.at_end, ",", shown=before.span.to(token.span)), otherwise=f"put a comma before `{token}`"
         ),
@@ -247,19 +210,16 @@ def _missing_comma(statement: list[Token], token: Token, accepted: set[str]) -> 
 
 def _at_block(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
     if token.type == "LBRACE" and statement:
-        return error("unexpected-block", f"`{statement[0]}` takes no block here", Spot(token.span, "unexpected `{`"))
+        return error("unexpected-block", f"`{statement[0]}` takes no block here", (token, "unexpected `{`"))
     if not statement and "END" in accepted:
-        return error(
-            "unexpected-token",
-            f"unexpected {_noun(token)} after a block",
-            Spot(token.span, "a statement ends with its block"),
-            fix=Fix("start a new line here", (Edit(token.span.at_start, "\n"),)),
-        )
+        headline = f"unexpected {_noun(token)} after a block"
+        fix = Fix("start a new line here", (Edit(token.span.at_start, "\n"),))
+        return error("unexpected-token", headline, (token, "a statement ends with its block"), fix=fix)
     if not statement and token.type not in ("END", "RBRACE"):
         return error(
             "unexpected-token",
             f"a statement can't start with {_noun(token)}",
-            Spot(token.span, "expected the name of a statement, such as `model` or `freeze`"),
+            (token, "expected the name of a statement, such as `model` or `freeze`"),
             fix=foreign_syntax.first_token_fix(token),
         )
     return None

@@ -10,7 +10,7 @@ from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Setting, Written, plural_unit
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Edit, Fix, remove, shortened, write, write_option
 from leaven.language.record import Record
 from leaven.language.source import SourceKind, Span
@@ -48,21 +48,17 @@ def missing(use: Use, names: Sequence[str], first: str = "") -> Diagnostic:
     if first:  # `prune 40%`: what must come before the number is left out
         given = use.arguments[0].span
         form = f"{describe.placeholder(use.parameters[0])}, {first}={given.text}"
+    headline = f"`{use.shown_name}` needs {listed}"
+    fix = write(given, form, shown=use.name.to(given)) if first else f"usage: `{form}`"
     return error(
-        "missing-argument",
-        f"`{use.shown_name}` needs {listed}",
-        Spot(use.name, f"{listed} {'is' if len(names) == 1 else 'are'} missing"),
-        fix=write(given, form, shown=use.name.to(given)) if first else f"usage: `{form}`",
+        "missing-argument", headline, (use.name, f"{listed} {'is' if len(names) == 1 else 'are'} missing"), fix=fix
     )
 
 
 def unknown(use: Use, argument: syntax.Argument, keyword: syntax.Name) -> Diagnostic:
-    return error(
-        "unknown-argument",
-        f"`{use.shown_name}` has no argument `{keyword.path}`",
-        Spot(keyword.span, "unknown argument"),
-        fix=_instead_of_unknown(use, argument, keyword),
-    )
+    headline = f"`{use.shown_name}` has no argument `{keyword.path}`"
+    fix = _instead_of_unknown(use, argument, keyword)
+    return error("unknown-argument", headline, (keyword, "unknown argument"), fix=fix)
 
 
 def repeated(keyword: syntax.Name, first: Span) -> Diagnostic:
@@ -76,24 +72,18 @@ def too_many(use: Use, index: int) -> Diagnostic:
     count = {0: "no positional arguments", 1: "one positional argument: "}.get(
         len(names), f"{len(names)} positional arguments: "
     )
-    return error(
-        "too-many-arguments",
-        f"`{use.shown_name}` takes {count}{', '.join(names)}",
-        Spot(use.arguments[index].span, "one too many"),
-        fix=_instead_of_surplus(use, index),
-    )
+    headline = f"`{use.shown_name}` takes {count}{', '.join(names)}"
+    fix = _instead_of_surplus(use, index)
+    return error("too-many-arguments", headline, (use.arguments[index], "one too many"), fix=fix)
 
 
 def parameters_of_model(use: Use, index: int) -> Diagnostic:
     """`adamw(model.parameters(), lr=1e-3)`, as PyTorch has it."""
     from leaven.messages.habits import without
 
-    return error(
-        "too-many-arguments",
-        f"`{use.shown_name}` gets the parameters of the model by itself",
-        Spot(use.arguments[index].span, "not needed"),
-        fix=remove(without(use.arguments, index), "remove it", ": those that are trainable are optimized"),
-    )
+    headline = f"`{use.shown_name}` gets the parameters of the model by itself"
+    fix = remove(without(use.arguments, index), "remove it", ": those that are trainable are optimized")
+    return error("too-many-arguments", headline, (use.arguments[index], "not needed"), fix=fix)
 
 
 def after_keyword(use: Use, index: int, keyword: Span) -> Diagnostic:
@@ -104,8 +94,8 @@ def after_keyword(use: Use, index: int, keyword: Span) -> Diagnostic:
     return error(
         "misplaced-argument",
         "positional argument follows keyword argument",
-        Spot(use.arguments[index].span, "positional argument"),
-        Spot(keyword, "keyword argument"),
+        (use.arguments[index], "positional argument"),
+        (keyword, "keyword argument"),
         fix=advice
         if any(map(_has_open_string, ordered))
         else replace(write(whole, ", ".join(ordered), f"{advice}: "), otherwise=advice),
@@ -119,33 +109,23 @@ def _has_open_string(text: str) -> bool:
 
 def decimal_comma(first: syntax.Value, second: syntax.Value) -> Diagnostic:
     whole = first.span.to(second.span)
-    return error(
-        "decimal-comma",
-        "a number is written with a decimal point, not a comma",
-        Spot(whole, "read as two numbers"),
-        fix=write(whole, whole.text.replace(",", ".")),
-    )
+    headline = "a number is written with a decimal point, not a comma"
+    fix = write(whole, whole.text.replace(",", "."))
+    return error("decimal-comma", headline, (whole, "read as two numbers"), fix=fix)
 
 
 def height_and_width(first: syntax.Argument, second: syntax.Argument) -> Diagnostic:
     whole = first.span.to(second.span)
-    return error(
-        "wrong-type",
-        "height and width must be given as a list",
-        Spot(whole, "read as two arguments"),
-        fix=write(whole, f"[{first.span.text}, {second.span.text}]"),
-    )
+    fix = write(whole, f"[{first.span.text}, {second.span.text}]")
+    return error("wrong-type", "height and width must be given as a list", (whole, "read as two arguments"), fix=fix)
 
 
 def wrong_signature(name: syntax.Name, kind: str, passed: Sequence[str]) -> Diagnostic:
     """A user's function that can't be called with what the program passes to it."""
     listed = describe.both(passed)
-    return error(
-        "wrong-signature",
-        f"`{name.path}` can't be {describe.KIND_NOUNS[kind]}: it does not accept {listed}",
-        Spot(name.span, f"is called with {listed}"),
-        fix=f"its first {'parameter' if len(passed) == 1 else 'two parameters'} must be {listed}",
-    )
+    headline = f"`{name.path}` can't be {describe.KIND_NOUNS[kind]}: it does not accept {listed}"
+    fix = f"its first {'parameter' if len(passed) == 1 else 'two parameters'} must be {listed}"
+    return error("wrong-signature", headline, (name, f"is called with {listed}"), fix=fix)
 
 
 # -- arguments that depend on each other
@@ -153,12 +133,8 @@ def wrong_signature(name: syntax.Name, kind: str, passed: Sequence[str]) -> Diag
 
 def none_of(card: Card, name: Span, names: Sequence[str]) -> Diagnostic:
     forms = describe.either([f'`{name}="…"`' for name in names])
-    return error(
-        "missing-argument",
-        f"`{card.bare_name}` needs {describe.either([f'`{name}`' for name in names])}",
-        Spot(name, "neither is given"),
-        fix=f"add {forms}",
-    )
+    headline = f"`{card.bare_name}` needs {describe.either([f'`{name}`' for name in names])}"
+    return error("missing-argument", headline, (name, "neither is given"), fix=f"add {forms}")
 
 
 def several_of(card: Card, names: Sequence[str], places: Sequence[Span]) -> Diagnostic:
@@ -166,8 +142,8 @@ def several_of(card: Card, names: Sequence[str], places: Sequence[Span]) -> Diag
     return error(
         "conflicting-arguments",
         f"`{card.bare_name}` takes either {describe.either([f'`{name}`' for name in names])}, not both",
-        Spot(last, "one too many"),
-        *(Spot(place, "given already") for place in others),
+        (last, "one too many"),
+        *((place, "given already") for place in others),
         fix="remove one of them",
     )
 
@@ -176,15 +152,9 @@ def without_effect(setting: Setting, place: Span, owner: Setting, values: Sequen
     """An argument that only other values of `owner` use, or any value if none is named."""
     wanted = f"{owner.name}={values[0] if values else '…'}"
     actual = f"`{owner.name}` is `{owner.value}`" if values else f"there is no `{owner.name}`"
-    return error(
-        "unused-argument",
-        f"`{setting.name}` only applies to `{wanted}`, but {actual}",
-        Spot(place, "has no effect"),
-        *([Spot(owner.origin.span, "set here")] if isinstance(owner.origin, Written) else []),
-        fix=f"remove `{setting.name}`, or add `{wanted}`"
-        if not values
-        else f"remove `{setting.name}`, or use `{wanted}`",
-    )
+    headline = f"`{setting.name}` only applies to `{wanted}`, but {actual}"
+    fix = f"remove `{setting.name}`, or add `{wanted}`" if not values else f"remove `{setting.name}`, or use `{wanted}`"
+    return error("unused-argument", headline, (place, "has no effect"), (owner.origin, "set here"), fix=fix)
 
 
 def not_less(low: Setting, high: Setting) -> Diagnostic | None:
@@ -192,11 +162,10 @@ def not_less(low: Setting, high: Setting) -> Diagnostic | None:
     for wrong, other, relation in ((high, low, "greater"), (low, high, "less")):
         if isinstance(wrong.origin, Written):
             are_written = isinstance(other.origin, Written)
+            headline = f"`{wrong.name}` must be {relation} than `{other.name}`"
+            fix = f"write the smaller value as `{low.name}`" if are_written else _next_to(wrong, other, relation)
             return error(
-                "out-of-range",
-                f"`{wrong.name}` must be {relation} than `{other.name}`",
-                Spot(wrong.origin.span, f"not {relation} than {value_text(other.value)}"),
-                fix=f"write the smaller value as `{low.name}`" if are_written else _next_to(wrong, other, relation),
+                "out-of-range", headline, (wrong.origin, f"not {relation} than {value_text(other.value)}"), fix=fix
             )
     return None
 

@@ -14,7 +14,7 @@ from leaven.catalog.statement_keys import (
 )
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
+from leaven.language.diagnostics import Diagnostic, Severity, error
 from leaven.language.fixes import Fix, write, write_option
 from leaven.messages import describe, new_statements
 from leaven.messages.options import option_for_argument, setting
@@ -25,12 +25,9 @@ _LONGEST = 60  # characters of the arguments that a report repeats
 
 
 def without_target(edit: syntax.Statement) -> Diagnostic:
-    return error(
-        "missing-argument",
-        f"`{edit.name.path}` does not name a statement",
-        Spot(edit.name.span, "expected the name of a statement"),
-        fix="for example, write `change optimizer, lr=1e-4` or `drop mixup`",
-    )
+    headline = f"`{edit.name.path}` does not name a statement"
+    fix = "for example, write `change optimizer, lr=1e-4` or `drop mixup`"
+    return error("missing-argument", headline, (edit.name, "expected the name of a statement"), fix=fix)
 
 
 def no_such_statement(
@@ -39,45 +36,33 @@ def no_such_statement(
     """The recipe has nothing of that name, or with that label."""
     wanted = f'`{target.path} "{label}"`' if label else f"`{target.path}`"
     fix = _other_label(edit, target, label, statements) if label else _other_name(edit, target, statements, owner)
+    headline = f"there is no {wanted} to {edit.name.path}"
     return error(
-        "nothing-to-change",
-        f"there is no {wanted} to {edit.name.path}",
-        Spot(edit.arguments[1].span if label else target.span, "not in the recipe"),
-        fix=fix,
+        "nothing-to-change", headline, (edit.arguments[1].span if label else target.span, "not in the recipe"), fix=fix
     )
 
 
 def one_of_several(edit: syntax.Statement, target: syntax.Name, labels: Sequence[str]) -> Diagnostic:
     """`change phase, epochs=3` where there are several phases."""
-    return error(
-        "missing-argument",
-        f"the recipe has {len(labels)} `{target.path}` statements, but this does not say which one",
-        Spot(target.span, f"one of {_listed(labels)}"),
-        fix=_rewritten(edit, (target.path, labels[0])),
-    )
+    headline = f"the recipe has {len(labels)} `{target.path}` statements, but this does not say which one"
+    fix = _rewritten(edit, (target.path, labels[0]))
+    return error("missing-argument", headline, (target, f"one of {_listed(labels)}"), fix=fix)
 
 
 def changes_nothing(edit: syntax.Statement, target: syntax.Name, phases: Sequence[str]) -> Diagnostic:
     """A `change` at the top where every phase has a statement of its own."""
-    return error(
-        "nothing-to-change",
-        f"every phase has its own `{target.path}`, so this changes nothing",
-        Spot(target.span, "used by no phase"),
-        fix=_rewritten(edit, ("phase", phases[0]), target),
-    )
+    headline = f"every phase has its own `{target.path}`, so this changes nothing"
+    fix = _rewritten(edit, ("phase", phases[0]), target)
+    return error("nothing-to-change", headline, (target, "used by no phase"), fix=fix)
 
 
 def changes_in_part(edit: syntax.Statement, target: syntax.Name, phases: Sequence[str]) -> Diagnostic:
     """A `change` at the top where some phases have a statement of their own."""
     listed = describe.both([f'"{phase}"' for phase in phases[:_SHOWN]]) + ", …" * (len(phases) > _SHOWN)
     subject = f"phase {listed} has its" if len(phases) == 1 else f"phases {listed} have their"
-    return error(
-        "changed-in-part",
-        f"{subject} own `{target.path}`, which this does not change",
-        Spot(target.span, "not changed there"),
-        fix=f"to change it there too, add `{_edit_of(edit, ('phase', phases[0]), target)}`",
-        severity=Severity.WARNING,
-    )
+    headline = f"{subject} own `{target.path}`, which this does not change"
+    fix = f"to change it there too, add `{_edit_of(edit, ('phase', phases[0]), target)}`"
+    return error("changed-in-part", headline, (target, "not changed there"), fix=fix, severity=Severity.WARNING)
 
 
 # -- the statement that was meant

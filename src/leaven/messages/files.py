@@ -7,15 +7,14 @@ from pathlib import Path
 from leaven.catalog.lookup import nearest
 from leaven.catalog.value_text import quoted
 from leaven.catalog.values import FilePath
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Fix, write
 from leaven.language.source import SourceKind, Span
 from leaven.messages.suggestions import similar
 
 
 def unreadable(path: FilePath, what: str, obstacle: str) -> Diagnostic:
-    spots = [Spot(path.span, "can't be read")] if path.span is not None else []
-    return error("missing-file", f"can't read {what} `{path.text}`: {obstacle}", *spots)
+    return error("missing-file", f"can't read {what} `{path.text}`: {obstacle}", (path, "can't be read"))
 
 
 def missing(path: FilePath, what: str) -> Diagnostic:
@@ -28,19 +27,16 @@ def missing(path: FilePath, what: str) -> Diagnostic:
     return error(
         "missing-file",
         headline,
-        Spot(path.span, "not found" if str(path.place) == path.text else f"`{path.place}` not found"),
+        (path, "not found" if str(path.place) == path.text else f"`{path.place}` not found"),
         notes=[] if path.place.is_absolute() or _on_a_drive(path.text) else [f"{where} is relative to {start}"],
         fix=_fix(path),
     )
 
 
 def output_is_a_file(path: FilePath) -> Diagnostic:
-    return error(
-        "wrong-value",
-        f"the output `{path.text}` is a file that already exists",
-        *([Spot(path.span, "runs are written to a folder")] if path.span else []),
-        fix="name a folder; it is created if it does not exist",
-    )
+    headline = f"the output `{path.text}` is a file that already exists"
+    fix = "name a folder; it is created if it does not exist"
+    return error("wrong-value", headline, (path, "runs are written to a folder"), fix=fix)
 
 
 def _on_a_drive(text: str) -> re.Match[str] | None:

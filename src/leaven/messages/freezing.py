@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from leaven.catalog.layers import LayerParameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Quantity, Setting
-from leaven.language.diagnostics import Diagnostic, Spot, error, warning
+from leaven.language.diagnostics import Diagnostic, error, warning
 from leaven.language.fixes import shortened, write
 from leaven.messages import describe
 from leaven.messages.describe import length_in
-from leaven.messages.places import setting_span, span_of, spots
+from leaven.messages.places import setting_span, span_of
 
 MOST_NAMED = 3
 _ADAPTABLE = "adapters are added to linear layers and to convolutions without groups, dilation or special padding"
@@ -17,18 +17,12 @@ _ADAPTABLE = "adapters are added to linear layers and to convolutions without gr
 
 def unfrozen_in_vain(unfreeze: Origin, replaced_by: Origin | None) -> Diagnostic:
     if replaced_by is not None:
-        return warning(
-            "nothing-frozen",
-            "a later statement decides otherwise for these layers",
-            *spots((unfreeze, "has no effect"), (replaced_by, "replaces it")),
-            fix="remove one of them, or change their order",
-        )
-    return warning(
-        "nothing-frozen",
-        "none of these layers is frozen above this line",
-        Spot(span_of(unfreeze), "has no effect"),
-        fix="remove the line, or unfreeze layers that are frozen above it",
-    )
+        headline = "a later statement decides otherwise for these layers"
+        fix = "remove one of them, or change their order"
+        return warning("nothing-frozen", headline, (unfreeze, "has no effect"), (replaced_by, "replaces it"), fix=fix)
+    headline = "none of these layers is frozen above this line"
+    fix = "remove the line, or unfreeze layers that are frozen above it"
+    return warning("nothing-frozen", headline, (unfreeze, "has no effect"), fix=fix)
 
 
 def nothing_trainable(who: str, model: str, causes: Sequence[Origin], is_at_first: bool) -> Diagnostic:
@@ -36,35 +30,29 @@ def nothing_trainable(who: str, model: str, causes: Sequence[Origin], is_at_firs
     return error(
         "nothing-trainable",
         f"{who} has nothing to train{' at first' if is_at_first else ''}",
-        *spots((last, f"every layer of {model} is frozen"), *((one, "frozen here") for one in others)),
+        (last, f"every layer of {model} is frozen"),
+        *((one, "frozen here") for one in others),
         fix="leave some layers unfrozen: `freeze all - head`",
     )
 
 
 def frozen_new_head(model: str, cause: Origin) -> Diagnostic:
-    return warning(
-        "frozen-new-head",
-        f"the head of {model} is new and frozen: it stays random",
-        Spot(span_of(cause), "freezes the head"),
-        fix="don't freeze the head: `freeze all - head`",
-    )
+    headline = f"the head of {model} is new and frozen: it stays random"
+    fix = "don't freeze the head: `freeze all - head`"
+    return warning("frozen-new-head", headline, (cause, "freezes the head"), fix=fix)
 
 
 def frozen_untrained(cause: Origin) -> Diagnostic:
-    return warning(
-        "frozen-untrained",
-        "the frozen layers have no trained weights: they stay random",
-        Spot(span_of(cause), "freezes random weights"),
-        fix='add `pretrained=true` or `weights="…"` to the model',
-    )
+    headline = "the frozen layers have no trained weights: they stay random"
+    fix = 'add `pretrained=true` or `weights="…"` to the model'
+    return warning("frozen-untrained", headline, (cause, "freezes random weights"), fix=fix)
 
 
 def frozen_reinit(reinit: Origin, causes: Sequence[Origin]) -> Diagnostic:
+    headline = "these layers are re-initialised and frozen: they would stay random"
+    fix = "freeze other layers, or don't re-initialise these"
     return error(
-        "frozen-reinit",
-        "these layers are re-initialised and frozen: they would stay random",
-        *spots((reinit, "re-initialised"), *((cause, "frozen") for cause in causes)),
-        fix="freeze other layers, or don't re-initialise these",
+        "frozen-reinit", headline, (reinit, "re-initialised"), *((cause, "frozen") for cause in causes), fix=fix
     )
 
 
@@ -72,65 +60,53 @@ def frozen_group(group: Origin, causes: Sequence[Origin]) -> Diagnostic:
     return warning(
         "frozen-group",
         "every layer of this group is frozen",
-        *spots((group, "not passed to the optimizer"), *((cause, "frozen") for cause in causes)),
+        (group, "not passed to the optimizer"),
+        *((cause, "frozen") for cause in causes),
         fix="remove the group, or don't freeze its layers",
     )
 
 
 def covered_group(group: Origin, later: Origin) -> Diagnostic:
-    return warning(
-        "covered-group",
-        "later groups take every layer of this one",
-        *spots((group, "has no effect"), (later, "takes its layers")),
-        fix="put the narrower group last",
-    )
+    headline = "later groups take every layer of this one"
+    fix = "put the narrower group last"
+    return warning("covered-group", headline, (group, "has no effect"), (later, "takes its layers"), fix=fix)
 
 
 def no_such_layers(call: Invocation, model: str, word: str) -> Diagnostic:
-    return error(
-        "unknown-layer",
-        f"{model} has no {word} to train",
-        Spot(span_of(call.origin), f"trains its {word}"),
-        fix="train only the head with `linear_probe`, or choose other layers with `freeze`",
-    )
+    fix = "train only the head with `linear_probe`, or choose other layers with `freeze`"
+    return error("unknown-layer", f"{model} has no {word} to train", (call, f"trains its {word}"), fix=fix)
 
 
 # -- unfreezing in the course of a phase
 
 
 def unfrozen_after_phase(unfreeze: Origin, at: Quantity, epochs: Setting) -> Diagnostic:
-    return error(
-        "after-phase",
-        f"the layers are unfrozen after {value_text(at)}, but the phase has only {length_in(epochs, at.unit)}",
-        *spots((unfreeze, "never happens"), (epochs.origin, "the length of the phase")),
-        fix="write a smaller number, or make the phase longer",
-    )
+    headline = f"the layers are unfrozen after {value_text(at)}, but the phase has only {length_in(epochs, at.unit)}"
+    fix = "write a smaller number, or make the phase longer"
+    return error("after-phase", headline, (unfreeze, "never happens"), (epochs, "the length of the phase"), fix=fix)
 
 
 def never_unfrozen(call: Invocation, last: Quantity, epochs: Setting) -> Diagnostic:
     after, length = value_text(last), length_in(epochs, last.unit)
+    headline = f"`{call.card.bare_name}` unfreezes the last stage after {after}, but the phase has only {length}"
+    fix = f"write a smaller `{call.card.technique.unfreezes_after}`, or make the phase longer"
     return warning(
-        "after-phase",
-        f"`{call.card.bare_name}` unfreezes the last stage after {after}, but the phase has only {length}",
-        *spots((call.origin, "some stages stay frozen"), (epochs.origin, "the length of the phase")),
-        fix=f"write a smaller `{call.card.technique.unfreezes_after}`, or make the phase longer",
+        "after-phase", headline, (call, "some stages stay frozen"), (epochs, "the length of the phase"), fix=fix
     )
 
 
 def unfrozen_twice(call: Invocation, unfreeze: Origin) -> Diagnostic:
-    return error(
-        "unfrozen-twice",
-        f"`{call.card.bare_name}` and `unfreeze … at=` both decide when layers are unfrozen",
-        *spots((call.origin, "conflicts with it"), (unfreeze, "used here")),
-        fix="remove one of them",
-    )
+    headline = f"`{call.card.bare_name}` and `unfreeze … at=` both decide when layers are unfrozen"
+    fix = "remove one of them"
+    return error("unfrozen-twice", headline, (call, "conflicts with it"), (unfreeze, "used here"), fix=fix)
 
 
 def unfrozen_and_frozen(call: Invocation, freezes: Invocation) -> Diagnostic:
     return error(
         "nothing-to-unfreeze",
         f"`{call.card.bare_name}` unfreezes layers, but `{freezes.card.bare_name}` freezes them for the whole phase",
-        *spots((call.origin, "unfreezes them"), (freezes.origin, "freezes them")),
+        (call, "unfreezes them"),
+        (freezes, "freezes them"),
         fix="remove one of them, or move one to another phase",
     )
 
@@ -138,16 +114,14 @@ def unfrozen_and_frozen(call: Invocation, freezes: Invocation) -> Diagnostic:
 def nothing_to_unfreeze(call: Invocation, cause: Origin | None) -> Diagnostic:
     name = call.card.bare_name
     if cause is None:
-        return error(
-            "nothing-to-unfreeze",
-            f"`{name}` unfreezes the model stage by stage, but it has no stages besides its head",
-            Spot(span_of(call.origin), "nothing to unfreeze"),
-            fix=f"remove `{name}`, or name the layers: `freeze all - head` and `unfreeze …, at=2 epochs`",
-        )
+        headline = f"`{name}` unfreezes the model stage by stage, but it has no stages besides its head"
+        fix = f"remove `{name}`, or name the layers: `freeze all - head` and `unfreeze …, at=2 epochs`"
+        return error("nothing-to-unfreeze", headline, (call, "nothing to unfreeze"), fix=fix)
     return error(
         "nothing-to-unfreeze",
         f"`{_text(cause)}` leaves `{name}` nothing to unfreeze",
-        *spots((call.origin, "nothing to unfreeze"), (cause, "frozen for the whole phase")),
+        (call, "nothing to unfreeze"),
+        (cause, "frozen for the whole phase"),
         notes=[f"`{name}` freezes the layers itself and unfreezes them stage by stage"],
         fix="remove the `freeze`",
     )
@@ -161,23 +135,18 @@ def _text(cause: Origin) -> str:
 
 
 def adapter_without_base(call: Invocation, merge: Setting) -> Diagnostic:
+    headline = "`merge=false` saves only the adapter, but its base model is not published"
+    notes = ["a model trained from scratch can't be downloaded by whoever loads the adapter"]
+    fix = "remove `merge=false` to save the whole model"
     return error(
-        "adapter-without-base",
-        "`merge=false` saves only the adapter, but its base model is not published",
-        Spot(setting_span(merge, call), "saves only the adapter"),
-        notes=["a model trained from scratch can't be downloaded by whoever loads the adapter"],
-        fix="remove `merge=false` to save the whole model",
+        "adapter-without-base", headline, (setting_span(merge, call), "saves only the adapter"), notes=notes, fix=fix
     )
 
 
 def nothing_to_adapt(call: Invocation, model: str) -> Diagnostic:
-    return error(
-        "empty-selector",
-        f"{model} has no layers that `{call.card.name}` could adapt",
-        Spot(span_of(call.origin), "nothing to adapt"),
-        notes=[_ADAPTABLE],
-        fix=f"remove `{call.card.name}`: then the model's own layers are trained",
-    )
+    headline = f"{model} has no layers that `{call.card.name}` could adapt"
+    fix = f"remove `{call.card.name}`: then the model's own layers are trained"
+    return error("empty-selector", headline, (call, "nothing to adapt"), notes=[_ADAPTABLE], fix=fix)
 
 
 def adapts_head_only(call: Invocation, on: Setting) -> Diagnostic:
@@ -189,7 +158,7 @@ def prunes_head_only(call: Invocation, on: Setting, model: str) -> Diagnostic:
 
 
 def _head_only(call: Invocation, on: Setting, headline: str) -> Diagnostic:
-    place = Spot(setting_span(on, call), "the head only")
+    place = (setting_span(on, call), "the head only")
     return error("empty-selector", headline, place, fix="remove `on`, or choose other layers")
 
 
@@ -208,27 +177,23 @@ def _unsuitable(call: Invocation, on: Setting, headline: str, types: Sequence[st
     return error(
         "empty-selector",
         headline,
-        Spot(setting_span(on, call), f"of type {describe.some(types, MOST_NAMED)}"),
+        (setting_span(on, call), f"of type {describe.some(types, MOST_NAMED)}"),
         notes=[note],
         fix="remove `on`, or choose other layers (`leaven inspect` lists them)",
     )
 
 
 def adapted_twice(call: Invocation, other: Invocation, layer: str) -> Diagnostic:
-    return error(
-        "adapted-twice",
-        f"`{layer}` would get two adapters",
-        *spots((call.origin, "adds a second one"), (other.origin, "adds the first one")),
-        fix="choose layers for each with `on=`, or remove one of them",
-    )
+    headline = f"`{layer}` would get two adapters"
+    fix = "choose layers for each with `on=`, or remove one of them"
+    return error("adapted-twice", headline, (call, "adds a second one"), (other, "adds the first one"), fix=fix)
 
 
 def rank_too_large(rank: Setting, call: Invocation, layer: str, largest: int) -> Diagnostic:
+    headline = f"rank {rank.value} is larger than `{layer}`"
+    fix = f"`rank={largest}` is enough there; or exclude such layers from `on`"
     return warning(
-        "wrong-value",
-        f"rank {rank.value} is larger than `{layer}`",
-        Spot(setting_span(rank, call), f"more than {largest} adds nothing there"),
-        fix=f"`rank={largest}` is enough there; or exclude such layers from `on`",
+        "wrong-value", headline, (setting_span(rank, call), f"more than {largest} adds nothing there"), fix=fix
     )
 
 
@@ -241,20 +206,16 @@ def pruning_order(call: Invocation, earlier: Invocation, is_adapter: bool) -> Di
     if is_adapter:
         headline = f"pruning can't follow `{earlier.card.name}`"
         note = "an adapter is trained for the layer as it was before pruning"
-    return error(
-        "pruning-order",
-        headline,
-        *spots((call.origin, "comes later"), (earlier.origin, "comes first")),
-        notes=[note],
-        fix="change their order",
-    )
+    fix = "change their order"
+    return error("pruning-order", headline, (call, "comes later"), (earlier, "comes first"), notes=[note], fix=fix)
 
 
 def adapter_after_pruning(adapter: Invocation, pruning: Invocation) -> Diagnostic:
     return error(
         "adapter-after-pruning",
         f"`{adapter.card.name}` can't follow unstructured pruning",
-        *spots((adapter.origin, "would restore pruned weights"), (pruning.origin, "sets individual weights to zero")),
+        (adapter, "would restore pruned weights"),
+        (pruning, "sets individual weights to zero"),
         fix=f"prune whole channels with `structured()`, or remove `{adapter.card.name}`",
     )
 
@@ -265,25 +226,23 @@ def pruned_reinit(reinit: Origin, pruning: Invocation) -> Diagnostic:
     return error(
         "pruned-reinit",
         "`reinit` would restore pruned weights of these layers",
-        *spots((reinit, "re-initialises whole layers"), (pruning.origin, "keeps some weights at zero")),
+        (reinit, "re-initialises whole layers"),
+        (pruning, "keeps some weights at zero"),
         fix=kept if "method=" not in span_of(reinit).text else "choose other layers",
     )
 
 
 def gradual_channels(call: Invocation, over: Setting) -> Diagnostic:
-    return error(
-        "gradual-channels",
-        "whole channels are removed at once, not over several epochs",
-        Spot(setting_span(over, call), "not possible for channels"),
-        fix="remove `over`, or write several phases, each with a smaller `amount`",
-    )
+    headline = "whole channels are removed at once, not over several epochs"
+    fix = "remove `over`, or write several phases, each with a smaller `amount`"
+    return error("gradual-channels", headline, (setting_span(over, call), "not possible for channels"), fix=fix)
 
 
 def pruning_too_slow(call: Invocation, over: Setting, epochs: Setting) -> Diagnostic:
     return error(
         "after-phase",
         f"pruning takes {value_text(over.value)}, but the phase has only {value_text(epochs.value)}",
-        Spot(setting_span(over, call), "the amount would not be reached"),
-        *spots((epochs.origin, "the length of the phase")),
+        (setting_span(over, call), "the amount would not be reached"),
+        (epochs, "the length of the phase"),
         fix="write fewer epochs, or make the phase longer",
     )

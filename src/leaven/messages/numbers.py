@@ -5,7 +5,7 @@ from leaven.catalog.card import Parameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Quantity, plural_unit
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Spot, error, warning
+from leaven.language.diagnostics import Diagnostic, error, warning
 from leaven.language.fixes import Fix, write
 from leaven.messages import describe
 
@@ -13,40 +13,29 @@ UNITS = ("epochs", "steps", "samples", "%", "seconds", "minutes", "hours")
 
 
 def different_units(left: syntax.Value, left_unit: str, right: syntax.Value, right_unit: str) -> Diagnostic:
-    return error(
-        "wrong-unit",
-        f"{left_unit} and {right_unit} can't be added",
-        Spot(right.span, f"in {right_unit}"),
-        Spot(left.span, f"in {left_unit}"),
-        fix="give both in the same unit",
-    )
+    headline = f"{left_unit} and {right_unit} can't be added"
+    fix = "give both in the same unit"
+    return error("wrong-unit", headline, (right, f"in {right_unit}"), (left, f"in {left_unit}"), fix=fix)
 
 
 def missing_unit(number: syntax.Value, quantity: syntax.Value, unit: str) -> Diagnostic:
     """A plain number is added to a quantity."""
-    return error(
-        "wrong-unit",
-        f"{unit} and a plain number can't be added",
-        Spot(number.span, "has no unit"),
-        Spot(quantity.span, f"in {unit}"),
-        fix=write(number.span, f"{number.span.text}%" if unit == "%" else f"{number.span.text} {unit}"),
-    )
+    headline = f"{unit} and a plain number can't be added"
+    fix = write(number.span, f"{number.span.text}%" if unit == "%" else f"{number.span.text} {unit}")
+    return error("wrong-unit", headline, (number, "has no unit"), (quantity, f"in {unit}"), fix=fix)
 
 
 def wrong_operands(value: syntax.Binary) -> Diagnostic:
-    return error(
-        "wrong-type",
-        f"`{value.operator}` can't be applied to these two",
-        Spot(value.span, "a quantity can only be multiplied or divided by a plain number"),
-    )
+    headline = f"`{value.operator}` can't be applied to these two"
+    return error("wrong-type", headline, (value, "a quantity can only be multiplied or divided by a plain number"))
 
 
 def division_by_zero(divisor: syntax.Value) -> Diagnostic:
-    return error("division-by-zero", "division by zero", Spot(divisor.span, "is zero"))
+    return error("division-by-zero", "division by zero", (divisor, "is zero"))
 
 
 def too_large(value: syntax.Value) -> Diagnostic:
-    return error("too-large", "this number is too large", value.span)
+    return error("too-large", "this number is too large", (value, ""))
 
 
 def unexpected_unit(value: syntax.Value, quantity: Quantity, parameter: Parameter) -> Diagnostic:
@@ -63,7 +52,7 @@ def unexpected_unit(value: syntax.Value, quantity: Quantity, parameter: Paramete
         f"`{describe.subject(parameter)}` takes no unit"
         if is_number
         else f"`{describe.subject(parameter)}` must be {expected}, not {value_text(quantity)}",
-        Spot(value.span, f"expected {expected}"),
+        (value, f"expected {expected}"),
         fix=fix,
     )
 
@@ -76,7 +65,7 @@ def wrong_unit(value: syntax.Value, quantity: Quantity, parameter: Parameter) ->
         f"`{parameter.name}` must be {expected}, not {quantity.unit}"
         if plural_unit(quantity.unit) in UNITS
         else f"unknown unit `{quantity.unit}`",
-        Spot(value.span, f"expected {expected}"),
+        (value, f"expected {expected}"),
         fix=write(value.span, value_text(Quantity(quantity.amount, near[0])))
         if near
         else f"write a number of {parameter.units[0]}, such as `{parameter.name}={_example(parameter)}`",
@@ -91,24 +80,18 @@ def fraction_as_percentage(value: syntax.Value, number: float, parameter: Parame
         right = ", ".join(f"{name}={part}%" for name, part in zip(("train", "val", "test"), parts, strict=False))
     counted = [unit for unit in parameter.units if unit != "%"]
     more = f", or a number of {describe.either(counted)}" if counted and "=" not in right else ""
-    return error(
-        "wrong-unit",
-        f"`{parameter.name}` needs a unit",
-        Spot(value.span, f"would mean {value_text(number)}%"),
-        fix=write(value.span, right, after=more),
-    )
+    headline = f"`{parameter.name}` needs a unit"
+    fix = write(value.span, right, after=more)
+    return error("wrong-unit", headline, (value, f"would mean {value_text(number)}%"), fix=fix)
 
 
 def fraction_of_unit(value: syntax.Value, number: float, parameter: Parameter) -> Diagnostic:
     """`warmup=0.1`: a tenth of an epoch, where a tenth of the phase is often meant."""
     unit = parameter.units[0]
     share = value_text(Quantity(round(number * 100, 6), "%")).replace(".0%", "%")
-    return warning(
-        "small-fraction",
-        f"`{parameter.name}={value.span.text}` means {value_text(number)} {unit}",
-        Spot(value.span, f"less than one {unit.removesuffix('s')}"),
-        fix=write(value.span, share, "for a share of the phase, write ", after=f"; else `{value_text(number)} {unit}`"),
-    )
+    headline = f"`{parameter.name}={value.span.text}` means {value_text(number)} {unit}"
+    fix = write(value.span, share, "for a share of the phase, write ", after=f"; else `{value_text(number)} {unit}`")
+    return warning("small-fraction", headline, (value, f"less than one {unit.removesuffix('s')}"), fix=fix)
 
 
 def _example(parameter: Parameter) -> str:

@@ -11,7 +11,7 @@ from leaven.catalog import lookup, own
 from leaven.catalog.statement_keys import EDITS, BodyStatement, labels_of, phases_with, statement_card
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Spot, error, warning
+from leaven.language.diagnostics import Diagnostic, error, warning
 from leaven.language.fixes import Fix, write_option
 from leaven.language.source import Span, flag_of
 from leaven.messages import new_statements, suggestions
@@ -72,12 +72,10 @@ def dropped_weights(model: syntax.Value, before: Span) -> Diagnostic:
     """`--model resnet18` where the recipe has `pretrained=true`."""
     text = model.span.text.removesuffix(")").removesuffix("(")
     written = f"{text}{', ' if '(' in text else '('}pretrained=true)"
+    headline = "the recipe's model is pretrained, but the model of `--model` is not"
+    fix = write_option(model.span, f"--model {shlex.quote(written)}")
     return warning(
-        "dropped-weights",
-        "the recipe's model is pretrained, but the model of `--model` is not",
-        Spot(model.span, "starts from scratch"),
-        Spot(before, "of the recipe's model only"),
-        fix=write_option(model.span, f"--model {shlex.quote(written)}"),
+        "dropped-weights", headline, (model, "starts from scratch"), (before, "of the recipe's model only"), fix=fix
     )
 
 
@@ -98,12 +96,8 @@ def without_statement(
         headline = f"`{name.path}` is a statement, not an argument"
     else:
         headline = f"`--set {name.path}` does not name a statement"
-    return error(
-        "unknown-option",
-        headline,
-        Spot(place, "expected `statement.argument=value`"),
-        fix=_instead_of(place, name.path, value, statements, args),
-    )
+    fix = _instead_of(place, name.path, value, statements, args)
+    return error("unknown-option", headline, (place, "expected `statement.argument=value`"), fix=fix)
 
 
 def _instead_of(

@@ -5,7 +5,7 @@ import re
 from leaven.catalog.card import Parameter
 from leaven.catalog.other_names import Counterpart, counterpart, named_by
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Edit, Fix
 from leaven.language.source import Span
 from leaven.messages import describe
@@ -24,12 +24,8 @@ def unknown_value(value: syntax.Value, kind: str) -> Diagnostic:
     name = value.value if isinstance(value, syntax.String) else value.span.text
     noun, bare = describe.KIND_NOUNS[kind], name.partition("(")[0]
     word = re.split(r"[-/ ]", bare.rpartition("/")[2])[0]
-    return error(
-        "unknown-name",
-        f"unknown {noun.partition(' ')[2]} `{bare}`",
-        Spot(value.span, f"expected {noun}"),
-        fix=instead_of(value.span, kind, name) or search_for(word),
-    )
+    fix = instead_of(value.span, kind, name) or search_for(word)
+    return error("unknown-name", f"unknown {noun.partition(' ')[2]} `{bare}`", (value, f"expected {noun}"), fix=fix)
 
 
 def instead_of(place: Span, kind: str, name: str) -> Fix | None:

@@ -1,7 +1,7 @@
 """Where a report points: the places at which values were written."""
 
 from leaven.catalog.values import Invocation, Origin, Setting, Written
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.source import Span
 
 
@@ -13,14 +13,9 @@ def span_of(origin: Origin) -> Span:
 
 def setting_span(setting: Setting, call: Invocation) -> Span:
     """Where an argument was written; the call where it was not."""
-    return setting.origin.span if isinstance(setting.origin, Written) else span_of(call.origin)
+    return setting.span or span_of(call.origin)
 
 
 def repeated(id: str, headline: str, again: Span, first: Span, fix: str) -> Diagnostic:
     """The report that something is there twice."""
-    return error(id, headline, Spot(again, "again here"), Spot(first, "first here"), fix=fix)
-
-
-def spots(*labelled: tuple[Origin, str]) -> list[Spot]:
-    """The places that were written, each with its label; defaults have none."""
-    return [Spot(origin.span, label) for origin, label in labelled if isinstance(origin, Written)]
+    return error(id, headline, (again, "again here"), (first, "first here"), fix=fix)

@@ -2,7 +2,6 @@
 
 from leaven.catalog.values import Invocation, Origin, Setting
 from leaven.language.diagnostics import Diagnostic, error
-from leaven.messages.places import spots
 
 
 def technique_on_parts(call: Invocation, strategy: Setting) -> Diagnostic:
@@ -27,6 +26,7 @@ def _error(name: str, origin: Origin, label: str, strategy: Setting, fix: str) -
     return error(
         "incompatible-sharding",
         f"`{name}` can't be used with `strategy=fsdp`",
-        *spots((origin, label), (strategy.origin, "each process has only a part of every parameter")),
+        (origin, label),
+        (strategy, "each process has only a part of every parameter"),
         fix=fix,
     )

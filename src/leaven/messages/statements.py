@@ -7,7 +7,7 @@ from leaven.catalog import lookup, own
 from leaven.catalog.statement_keys import BLOCK_OWNERS, block_names, key_of
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Edit, Fix, write, write_option
 from leaven.language.foreign_syntax import PYTHON
 from leaven.language.source import Source, Span
@@ -28,13 +28,10 @@ def unknown(statement: syntax.Statement, context: str, near: Sequence[str]) -> D
     """No statement has that name; `near` are similar names."""
     name = statement.name
     alias, dot, _ = name.path.partition(".")
-    return error(
-        "unknown-statement",
-        f"unknown statement `{name.path}`",
-        Spot(name.span, f"not a statement {CONTEXTS[context]}"),
-        notes=[f"nothing is imported as `{alias}`"] if dot else [],
-        fix=_instead_of(statement, context, near),
-    )
+    headline = f"unknown statement `{name.path}`"
+    notes = [f"nothing is imported as `{alias}`"] if dot else []
+    fix = _instead_of(statement, context, near)
+    return error("unknown-statement", headline, (name, f"not a statement {CONTEXTS[context]}"), notes=notes, fix=fix)
 
 
 def _instead_of(statement: syntax.Statement, context: str, near: Sequence[str]) -> Fix | str:
@@ -58,17 +55,14 @@ def misplaced(statement: syntax.Statement, context: str) -> Diagnostic | None:
     """A word that is known, but not as a statement in this context; None where it is not known at all."""
     reason, fix = _elsewhere(statement, context)
     headline = f"`{statement.name.path}` can't be used {CONTEXTS[context]}"
-    return error("misplaced-statement", headline, Spot(statement.name.span, reason), fix=fix) if fix else None
+    return error("misplaced-statement", headline, (statement.name, reason), fix=fix) if fix else None
 
 
 def definition_in_block(statement: syntax.AnyStatement) -> Diagnostic:
     """`let`, `arg`, `import` or `extends` in a block."""
-    return error(
-        "misplaced-statement",
-        f"`{statement.span.text.split()[0]}` can't be used in a block",
-        Spot(statement.span, "belongs at the top level"),
-        fix="move this line out of the block",
-    )
+    headline = f"`{statement.span.text.split()[0]}` can't be used in a block"
+    fix = "move this line out of the block"
+    return error("misplaced-statement", headline, (statement, "belongs at the top level"), fix=fix)
 
 
 def repeated(statement: syntax.Statement, first: Span) -> Diagnostic:
@@ -83,9 +77,7 @@ def unexpected_block(statement: syntax.Statement, block: syntax.Block, takes_tra
     if takes_transforms:
         calls = [_as_call(one) for one in block.statements[:4] if isinstance(one, syntax.Statement)]
         fix = f"join transforms with `->`: `{statement.name.path} {' -> '.join(calls) or 'resize(256)'}`"
-    return error(
-        "unexpected-block", f"`{statement.name.path}` takes no block", Spot(block.span, "unexpected block"), fix=fix
-    )
+    return error("unexpected-block", f"`{statement.name.path}` takes no block", (block, "unexpected block"), fix=fix)
 
 
 def repeated_log(name: str, again: Span, first: Span) -> Diagnostic:
@@ -94,53 +86,38 @@ def repeated_log(name: str, again: Span, first: Span) -> Diagnostic:
 
 def epochs_and_phases(epochs: Span, phase: Span, option: str) -> Diagnostic:
     """`option` is what to write for epochs that were given as an option."""
+    headline = "both `train` and the phases set `epochs`"
+    fix = write_option(epochs, option) if option else "set `epochs` in each phase only"
     return error(
-        "epochs-and-phases",
-        "both `train` and the phases set `epochs`",
-        Spot(epochs, "remove this"),
-        Spot(phase, "each phase has its own number"),
-        fix=write_option(epochs, option) if option else "set `epochs` in each phase only",
+        "epochs-and-phases", headline, (epochs, "remove this"), (phase, "each phase has its own number"), fix=fix
     )
 
 
 def phase_without_epochs(name: Span) -> Diagnostic:
-    return error(
-        "missing-argument",
-        "`phase` needs `epochs`",
-        Spot(name, "`epochs` is missing"),
-        fix='usage: `phase "name", epochs=5`',
-    )
+    headline = "`phase` needs `epochs`"
+    return error("missing-argument", headline, (name, "`epochs` is missing"), fix='usage: `phase "name", epochs=5`')
 
 
 # -- the recipe as a whole
 
 
 def empty_recipe(source: Source) -> Diagnostic:
-    return error(
-        "empty-recipe",
-        f"`{source.name}` has no statements",
-        Spot(source.span(0, 0), "a recipe has a `model` and `data`"),
-        fix="`leaven new` writes a first recipe; three lines are enough: `model …`, `data …`, `train …`",
-    )
+    headline = f"`{source.name}` has no statements"
+    fix = "`leaven new` writes a first recipe; three lines are enough: `model …`, `data …`, `train …`"
+    return error("empty-recipe", headline, (source.span(0, 0), "a recipe has a `model` and `data`"), fix=fix)
 
 
 def missing(name: str, example: str, source: Source) -> Diagnostic:
     """A statement that every recipe needs."""
     end = len(source.text.rstrip())
-    return error(
-        "missing-statement",
-        f"the recipe has no `{name}`",
-        Spot(source.span(end, end), f"`{name} …` is missing"),
-        fix=f"add a line such as `{example}`",
-    )
+    headline = f"the recipe has no `{name}`"
+    fix = f"add a line such as `{example}`"
+    return error("missing-statement", headline, (source.span(end, end), f"`{name} …` is missing"), fix=fix)
 
 
 def missing_library(name: str, reason: str) -> Diagnostic:
-    return error(
-        "missing-library",
-        f"{name} can't be used: {reason}",
-        fix=f'`python -c "import {name}"` shows the whole error; `pip install --force-reinstall {name}` often fixes it',
-    )
+    fix = f'`python -c "import {name}"` shows the whole error; `pip install --force-reinstall {name}` often fixes it'
+    return error("missing-library", f"{name} can't be used: {reason}", fix=fix)
 
 
 # -- what a word is that is no statement here
@@ -235,19 +212,13 @@ def _as_call(statement: syntax.Statement, name: str = "") -> str:
 
 
 def circular_extends(target: syntax.String, chain: Sequence[str]) -> Diagnostic:
-    return error(
-        "circular-extends",
-        "the recipe extends itself",
-        Spot(target.span, "leads back to this recipe"),
-        notes=["the chain is " + " -> ".join(chain)],
-        fix="remove one of the `extends`",
-    )
+    headline = "the recipe extends itself"
+    notes = ["the chain is " + " -> ".join(chain)]
+    fix = "remove one of the `extends`"
+    return error("circular-extends", headline, (target, "leads back to this recipe"), notes=notes, fix=fix)
 
 
 def deep_extends(target: syntax.String, most: int) -> Diagnostic:
-    return error(
-        "too-deep",
-        f"more than {most} recipes extend each other",
-        Spot(target.span, "the limit is reached here"),
-        fix="put what they share into fewer recipes",
-    )
+    headline = f"more than {most} recipes extend each other"
+    fix = "put what they share into fewer recipes"
+    return error("too-deep", headline, (target, "the limit is reached here"), fix=fix)

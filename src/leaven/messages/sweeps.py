@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from leaven.catalog.values import Arg, Invocation, Score, Written
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import write
 from leaven.language.source import Span
 from leaven.messages.describe import TYPE_NOUNS
@@ -12,28 +12,18 @@ from leaven.messages.suggestions import similar
 
 def not_an_arg(sweep: Invocation, near: Sequence[str]) -> Diagnostic:
     name, place = sweep.value("name"), _place(sweep, "name")
-    return error(
-        "unknown-name",
-        f"the recipe has no `arg {name}` to sweep over",
-        Spot(place, "not an `arg`"),
-        fix=similar(place, near[:1]) or f"declare it: `arg {name}: float = …`",
-    )
+    fix = similar(place, near[:1]) or f"declare it: `arg {name}: float = …`"
+    return error("unknown-name", f"the recipe has no `arg {name}` to sweep over", (place, "not an `arg`"), fix=fix)
 
 
 def no_values(sweep: Invocation) -> Diagnostic:
-    return error(
-        "wrong-length",
-        f"the sweep over `{sweep.value('name')}` has no values",
-        Spot(_place(sweep, "values"), "expected at least one"),
-    )
+    headline = f"the sweep over `{sweep.value('name')}` has no values"
+    return error("wrong-length", headline, (_place(sweep, "values"), "expected at least one"))
 
 
 def range_of_words(sweep: Invocation, arg: Arg) -> Diagnostic:
-    return error(
-        "wrong-type",
-        f"a range is of numbers, but `{arg.name}` is {TYPE_NOUNS.get(arg.type, 'something else')}",
-        Spot(_place(sweep, "values"), "expected a list of values"),
-    )
+    headline = f"a range is of numbers, but `{arg.name}` is {TYPE_NOUNS.get(arg.type, 'something else')}"
+    return error("wrong-type", headline, (_place(sweep, "values"), "expected a list of values"))
 
 
 def not_recorded(sweep: Invocation, by: Score) -> Diagnostic:
@@ -41,21 +31,15 @@ def not_recorded(sweep: Invocation, by: Score) -> Diagnostic:
     reason = (
         "the test split is used once, at the end" if by.split == "test" else "only the loss is measured in training"
     )
-    return error(
-        "unknown-score",
-        f"trials can't be compared by `{by}`: {reason}",
-        Spot(place, "expected a score of the validation split"),
-        fix=write(place, f"val.{by.metric}"),
-    )
+    headline = f"trials can't be compared by `{by}`: {reason}"
+    fix = write(place, f"val.{by.metric}")
+    return error("unknown-score", headline, (place, "expected a score of the validation split"), fix=fix)
 
 
 def without_effect(sweep: Invocation) -> Diagnostic:
-    return error(
-        "unused-name",
-        f"`{sweep.value('name')}` has no effect, so all trials of the sweep would be the same",
-        Spot(_place(sweep, "name"), "used by no statement that takes effect"),
-        fix="use it, or remove the sweep",
-    )
+    headline = f"`{sweep.value('name')}` has no effect, so all trials of the sweep would be the same"
+    fix = "use it, or remove the sweep"
+    return error("unused-name", headline, (_place(sweep, "name"), "used by no statement that takes effect"), fix=fix)
 
 
 def _place(sweep: Invocation, setting: str) -> Span:

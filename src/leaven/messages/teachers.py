@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from leaven.catalog.value_text import quoted, value_text
 from leaven.catalog.values import FilePath, Invocation, Setting
-from leaven.language.diagnostics import Diagnostic, Spot, error, note
+from leaven.language.diagnostics import Diagnostic, error, note
 from leaven.language.source import Span
 from leaven.messages.places import setting_span, span_of
 from leaven.messages.suggestions import similar
@@ -14,7 +14,7 @@ FOR_THIS_DATA = "load the weights of a teacher trained on this data"
 
 def untrained(name: str, place: Span, fix: str) -> Diagnostic:
     headline = f"{name} has no trained weights"
-    return error("untrained-teacher", headline, Spot(place, "its outputs would be noise"), fix=fix)
+    return error("untrained-teacher", headline, (place, "its outputs would be noise"), fix=fix)
 
 
 def weights_above_one(calls: Sequence[Invocation], weights: Sequence[Setting], total: float) -> Diagnostic:
@@ -22,7 +22,7 @@ def weights_above_one(calls: Sequence[Invocation], weights: Sequence[Setting], t
     return error(
         "teacher-weights",
         f"the weights of the teachers add up to {value_text(total)}, more than 1",
-        *(Spot(setting_span(weight, call), f"weight {value_text(weight.value)}") for call, weight in places),
+        *((setting_span(weight, call), f"weight {value_text(weight.value)}") for call, weight in places),
         notes=["what remains of 1 is the weight of the loss on the labels"],
         fix=f"give each a smaller `{weights[-1].name}`",
     )
@@ -32,72 +32,54 @@ def not_a_bundle(teacher: Invocation, file: FilePath) -> Diagnostic:
     return error(
         "wrong-value",
         f"`{file.text}` is not a bundle",
-        Spot(file.span or span_of(teacher.origin), "can't be read as a bundle"),
+        (file.span or span_of(teacher.origin), "can't be read as a bundle"),
         fix="a bundle is what a run writes as `model.bundle`; for other weights name the model: "
         f"`resnet18(weights={quoted(file.text)})`",
     )
 
 
 def untrusted_code(teacher: Invocation, file: FilePath) -> Diagnostic:
-    return error(
-        "untrusted-code",
-        f"the model in `{file.text}` is built by code inside the bundle, which is not trusted",
-        Spot(span_of(teacher.origin), "`trust_code` is false"),
-        fix=f"if you trust it: `bundle({quoted(file.text)}, trust_code=true)`",
-    )
+    headline = f"the model in `{file.text}` is built by code inside the bundle, which is not trusted"
+    fix = f"if you trust it: `bundle({quoted(file.text)}, trust_code=true)`"
+    return error("untrusted-code", headline, (teacher, "`trust_code` is false"), fix=fix)
 
 
 def classes_not_checked(teacher: Invocation, weights: FilePath) -> Diagnostic:
-    place = Spot(weights.span or span_of(teacher.origin), "compared with the data when it is loaded")
+    place = (weights.span or teacher.span, "compared with the data when it is loaded")
     headline = f"the classes of `{weights.text}` are known only when it is loaded"
     return note("not-checked", headline, place)
 
 
 def class_count(teacher: Invocation, outputs: int, classes: int | None, fix: str = FOR_THIS_DATA) -> Diagnostic:
-    return error(
-        "class-count",
-        f"the teacher {teacher.card.bare_name} has {outputs} outputs, but the data has {classes} classes",
-        Spot(span_of(teacher.origin), "a teacher keeps its head"),
-        fix=fix,
-    )
+    headline = f"the teacher {teacher.card.bare_name} has {outputs} outputs, but the data has {classes} classes"
+    return error("class-count", headline, (teacher, "a teacher keeps its head"), fix=fix)
 
 
 def unequal_classes(teacher: Invocation, number: int, theirs: str, ours: str, is_reordered: bool) -> Diagnostic:
-    return error(
-        "unequal-classes",
-        f"class {number} of the teacher is `{theirs}`, but class {number} of the data is `{ours}`",
-        Spot(span_of(teacher.origin), "was trained on other classes"),
-        notes=["the names are the same, in another order"] if is_reordered else [],
-        fix="load the weights of a teacher trained on these classes, in this order",
-    )
+    headline = f"class {number} of the teacher is `{theirs}`, but class {number} of the data is `{ours}`"
+    notes = ["the names are the same, in another order"] if is_reordered else []
+    fix = "load the weights of a teacher trained on these classes, in this order"
+    return error("unequal-classes", headline, (teacher, "was trained on other classes"), notes=notes, fix=fix)
 
 
 def unequal_layers(ours: Setting, theirs: Setting) -> Diagnostic:
-    return error(
-        "unequal-layers",
-        f"`layers` has {_entries(len(ours.value))}, but `teacher_layers` has {len(theirs.value)}",
-        Spot(span_of(theirs.origin), "compared one by one"),
-        Spot(span_of(ours.origin), "with these"),
-        fix="name the same number of layers in both",
-    )
+    headline = f"`layers` has {_entries(len(ours.value))}, but `teacher_layers` has {len(theirs.value)}"
+    fix = "name the same number of layers in both"
+    return error("unequal-layers", headline, (theirs, "compared one by one"), (ours, "with these"), fix=fix)
 
 
 def unknown_layer(setting: Setting, name: str, model: str, near: Sequence[str]) -> Diagnostic:
     place = _within(span_of(setting.origin), quoted(name))
     headline = f"{model} has no layer named `{name}`"
-    return error(
-        "unknown-layer", headline, Spot(place, "no layer matches"), fix=similar(place, [quoted(path) for path in near])
-    )
+    fix = similar(place, [quoted(path) for path in near])
+    return error("unknown-layer", headline, (place, "no layer matches"), fix=fix)
 
 
 def unknown_phase(phase: Setting, phases: Sequence[str], near: Sequence[str]) -> Diagnostic:
     place = span_of(phase.origin)
-    return error(
-        "unknown-phase",
-        f'unknown phase "{phase.value}"',
-        Spot(place, "not this phase or an earlier one"),
-        fix=similar(place, [quoted(name) for name in near]) or f"name one of {', '.join(map(quoted, phases))}",
-    )
+    headline = f'unknown phase "{phase.value}"'
+    fix = similar(place, [quoted(name) for name in near]) or f"name one of {', '.join(map(quoted, phases))}"
+    return error("unknown-phase", headline, (place, "not this phase or an earlier one"), fix=fix)
 
 
 def _entries(count: int) -> str:

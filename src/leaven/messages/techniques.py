@@ -5,28 +5,23 @@ from collections.abc import Sequence
 from leaven.catalog.card import Requirement
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Quantity, Setting
-from leaven.language.diagnostics import Diagnostic, Spot, error, warning
+from leaven.language.diagnostics import Diagnostic, error, warning
 from leaven.messages.describe import both, either, length_in, tasks
-from leaven.messages.places import span_of, spots
 
 
 def incompatible(first: Invocation, second: Invocation, reason: str) -> Diagnostic:
+    headline = f"`{first.card.bare_name}` and `{second.card.bare_name}` can't be used in the same phase"
+    notes = [reason] if reason else []
+    fix = "remove one of them, or move one to another phase"
     return error(
-        "incompatible-techniques",
-        f"`{first.card.bare_name}` and `{second.card.bare_name}` can't be used in the same phase",
-        *spots((second.origin, "conflicts with it"), (first.origin, "used here")),
-        notes=[reason] if reason else [],
-        fix="remove one of them, or move one to another phase",
+        "incompatible-techniques", headline, (second, "conflicts with it"), (first, "used here"), notes=notes, fix=fix
     )
 
 
 def missing_library(call: Invocation, requires: Requirement) -> Diagnostic:
-    return error(
-        "missing-library",
-        f"`{call.card.name}` needs the library {requires.library}, which is not installed",
-        Spot(span_of(call.origin), f"uses {requires.library}"),
-        fix=f"`pip install {requires.package}` installs it",
-    )
+    headline = f"`{call.card.name}` needs the library {requires.library}, which is not installed"
+    fix = f"`pip install {requires.package}` installs it"
+    return error("missing-library", headline, (call, f"uses {requires.library}"), fix=fix)
 
 
 def wrong_task(call: Invocation, task: str, *, is_other_input: bool) -> Diagnostic:
@@ -35,28 +30,22 @@ def wrong_task(call: Invocation, task: str, *, is_other_input: bool) -> Diagnost
         made_for = " ".join([either(technique.inputs), tasks(technique.targets, task)][not technique.inputs :])
     else:
         made_for = both([f"{input}s" for input in technique.inputs])
-    return error(
-        "wrong-task",
-        f"`{call.card.bare_name}` is for {made_for}, but the task is {task}",
-        Spot(span_of(call.origin), f"{made_for} only"),
-        fix=f"remove `{call.card.bare_name}`",
-    )
+    headline = f"`{call.card.bare_name}` is for {made_for}, but the task is {task}"
+    return error("wrong-task", headline, (call, f"{made_for} only"), fix=f"remove `{call.card.bare_name}`")
 
 
 def soft_labels(call: Invocation, loss: Invocation) -> Diagnostic:
-    return error(
-        "soft-labels",
-        f"`{call.card.bare_name}` mixes labels, but the loss `{loss.card.bare_name}` takes only class indices",
-        *spots((call.origin, "produces soft labels"), (loss.origin, "takes only hard labels")),
-        fix=f"remove `{call.card.bare_name}`, or use another loss: `loss cross_entropy()`",
-    )
+    headline = f"`{call.card.bare_name}` mixes labels, but the loss `{loss.card.bare_name}` takes only class indices"
+    fix = f"remove `{call.card.bare_name}`, or use another loss: `loss cross_entropy()`"
+    return error("soft-labels", headline, (call, "produces soft labels"), (loss, "takes only hard labels"), fix=fix)
 
 
 def overridden_train_step(call: Invocation, override: Origin) -> Diagnostic:
     return error(
         "overridden-train-step",
         f"`{call.card.bare_name}` needs the model's outputs, but the overridden `train_step` returns only the loss",
-        *spots((call.origin, "computes a loss from the outputs"), (override, "returns only the loss")),
+        (call, "computes a loss from the outputs"),
+        (override, "returns only the loss"),
         fix=f"remove one of them, or compute in `train_step` what `{call.card.bare_name}` adds",
     )
 
@@ -65,10 +54,8 @@ def closure_optimizer(call: Invocation, optimizer: Invocation) -> Diagnostic:
     return error(
         "closure-optimizer",
         f"`{call.card.bare_name}` changes the gradients of a step, but `{optimizer.card.friendly}` computes its own",
-        *spots(
-            (call.origin, "would not see the gradients"),
-            (optimizer.origin, "computes the loss and gradients several times per step"),
-        ),
+        (call, "would not see the gradients"),
+        (optimizer, "computes the loss and gradients several times per step"),
         fix="use another optimizer, such as `optimizer sgd(lr=0.1, momentum=0.9)`",
     )
 
@@ -77,46 +64,34 @@ def accumulated_steps(call: Invocation, accumulate: Setting) -> Diagnostic:
     return error(
         "accumulated-steps",
         f"`{call.card.bare_name}` needs the gradients of one batch twice, but `accumulate` sums several batches",
-        *spots((call.origin, "needs one batch per step"), (accumulate.origin, "several batches per step")),
+        (call, "needs one batch per step"),
+        (accumulate, "several batches per step"),
         fix="remove `accumulate` and make the batch as large as memory allows",
     )
 
 
 def after_phase(call: Invocation, name: str, value: Quantity, epochs: Setting) -> Diagnostic:
     action = f"starts after {value_text(value)}" if name == "start" else f"has `{name}={value_text(value)}`"
-    return error(
-        "after-phase",
-        f"`{call.card.bare_name}` {action}, but the phase has only {length_in(epochs, value.unit)}",
-        *spots((call.origin, "never happens"), (epochs.origin, "the length of the phase")),
-        fix="write a smaller number, or make the phase longer",
-    )
+    headline = f"`{call.card.bare_name}` {action}, but the phase has only {length_in(epochs, value.unit)}"
+    fix = "write a smaller number, or make the phase longer"
+    return error("after-phase", headline, (call, "never happens"), (epochs, "the length of the phase"), fix=fix)
 
 
 def fixed_input_size(call: Invocation, model: str, size: tuple[int, int]) -> Diagnostic:
-    return error(
-        "fixed-input-size",
-        f"`{call.card.bare_name}` makes images smaller, but {model} takes only {size[0]} x {size[1]}",
-        Spot(span_of(call.origin), "uses other sizes"),
-        fix=f"remove `{call.card.bare_name}`, or use a model that takes any size, such as a ResNet",
-    )
+    headline = f"`{call.card.bare_name}` makes images smaller, but {model} takes only {size[0]} x {size[1]}"
+    fix = f"remove `{call.card.bare_name}`, or use a model that takes any size, such as a ResNet"
+    return error("fixed-input-size", headline, (call, "uses other sizes"), fix=fix)
 
 
 def no_residual_branches(call: Invocation, model: str) -> Diagnostic:
-    return error(
-        "no-residual-branches",
-        f"`{call.card.bare_name}` skips residual branches, but {model} has none that can be skipped",
-        Spot(span_of(call.origin), "nothing to skip"),
-        fix=f"remove `{call.card.bare_name}`, or use a model with such blocks: `res_block`, or a ResNet from timm",
-    )
+    headline = f"`{call.card.bare_name}` skips residual branches, but {model} has none that can be skipped"
+    fix = f"remove `{call.card.bare_name}`, or use a model with such blocks: `res_block`, or a ResNet from timm"
+    return error("no-residual-branches", headline, (call, "nothing to skip"), fix=fix)
 
 
 def balanced_twice(call: Invocation, others: Sequence[tuple[Origin, str]]) -> Diagnostic:
-    return error(
-        "balanced-twice",
-        f"`{call.card.bare_name}` compensates for imbalanced classes, but something else already does",
-        *spots((call.origin, "compensates again"), *others),
-        fix="keep one of them",
-    )
+    headline = f"`{call.card.bare_name}` compensates for imbalanced classes, but something else already does"
+    return error("balanced-twice", headline, (call, "compensates again"), *others, fix="keep one of them")
 
 
 # -- techniques in the user's code
@@ -128,31 +103,21 @@ def not_a_technique(call: Invocation, reason: str, similar: tuple[str, str] | No
     if similar is not None:
         fix = f"`{similar[0]}` resembles `{similar[1]}`"
     headline = f"`{call.card.name}` is not a technique: {reason}"
-    return error("not-a-technique", headline, Spot(span_of(call.origin), "used as a technique"), fix=fix)
+    return error("not-a-technique", headline, (call, "used as a technique"), fix=fix)
 
 
 def wrong_hook_signature(call: Invocation, hook: str, arguments: Sequence[str]) -> Diagnostic:
-    return error(
-        "wrong-signature",
-        f"`{hook}` of `{call.card.name}` can't be called with the {len(arguments)} arguments that programs pass",
-        Spot(span_of(call.origin), f"is called as `{hook}({', '.join(arguments)})`"),
-        fix=f"its signature is `def {hook}({', '.join(('self', *arguments))})`",
-    )
+    headline = f"`{hook}` of `{call.card.name}` can't be called with the {len(arguments)} arguments that programs pass"
+    fix = f"its signature is `def {hook}({', '.join(('self', *arguments))})`"
+    return error("wrong-signature", headline, (call, f"is called as `{hook}({', '.join(arguments)})`"), fix=fix)
 
 
 def unused_method(call: Invocation, method: str, similar: str) -> Diagnostic:
-    return warning(
-        "unused-name",
-        f"programs never call `{method}` of `{call.card.name}`",
-        Spot(span_of(call.origin), "has such a method"),
-        fix=f"it resembles `{similar}`",
-    )
+    headline = f"programs never call `{method}` of `{call.card.name}`"
+    return warning("unused-name", headline, (call, "has such a method"), fix=f"it resembles `{similar}`")
 
 
 def constructed_too_early(call: Invocation, hook: str, wanted: str) -> Diagnostic:
-    return error(
-        "constructed-too-early",
-        f"`{call.card.bare_name}` has `{hook}`, so it is constructed before the `{wanted}` that it takes exists",
-        Spot(span_of(call.origin), f"takes `{wanted}`"),
-        fix=f"remove `{wanted}` from its constructor, or split it into two techniques",
-    )
+    headline = f"`{call.card.bare_name}` has `{hook}`, so it is constructed before the `{wanted}` that it takes exists"
+    fix = f"remove `{wanted}` from its constructor, or split it into two techniques"
+    return error("constructed-too-early", headline, (call, f"takes `{wanted}`"), fix=fix)

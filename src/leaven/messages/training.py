@@ -6,30 +6,24 @@ from leaven.catalog import lookup
 from leaven.catalog.traits import TargetKind
 from leaven.catalog.value_text import quoted, value_text
 from leaven.catalog.values import Invocation, Origin, Setting
-from leaven.language.diagnostics import Diagnostic, Spot, error, warning
+from leaven.language.diagnostics import Diagnostic, error, warning
 from leaven.language.fixes import write
 from leaven.language.source import Span
 from leaven.messages.describe import labels, tasks
-from leaven.messages.places import repeated, setting_span, span_of, spots
+from leaven.messages.places import repeated, setting_span, span_of
 
 
 def loss_for_other_task(loss: Invocation, task: str, usual: str) -> Diagnostic:
     """`usual` is the default statement of the task."""
-    return error(
-        "wrong-task",
-        _headline(loss.card.friendly, loss.card.loss.targets, "loss", task),
-        Spot(span_of(loss.origin), _only(loss.card.loss.targets, task)),
-        fix=f"use another loss, such as `{usual}`",
-    )
+    headline = _headline(loss.card.friendly, loss.card.loss.targets, "loss", task)
+    fix = f"use another loss, such as `{usual}`"
+    return error("wrong-task", headline, (loss, _only(loss.card.loss.targets, task)), fix=fix)
 
 
 def metric_for_other_task(metric: Invocation, task: str, usual: str) -> Diagnostic:
-    return error(
-        "wrong-task",
-        _headline(metric.card.friendly, metric.card.metric.targets, "metric", task),
-        Spot(span_of(metric.origin), _only(metric.card.metric.targets, task)),
-        fix=f"use other metrics, such as `{usual}`",
-    )
+    headline = _headline(metric.card.friendly, metric.card.metric.targets, "metric", task)
+    fix = f"use other metrics, such as `{usual}`"
+    return error("wrong-task", headline, (metric, _only(metric.card.metric.targets, task)), fix=fix)
 
 
 def unbalanced(
@@ -39,24 +33,16 @@ def unbalanced(
     (most, many), (fewest, few) = larger, smaller
     notes = [f"a model that always predicts `{most}` has an accuracy of {share:.1%}"] if share > 0.5 else []
     rare = f'of="{fewest}"' if is_pair and '"' not in fewest else ""
-    return warning(
-        "unbalanced-classes",
-        f"`{most}` has {many:,} samples, but `{fewest}` has {few:,}",
-        Spot(span_of(data), "classes of very different sizes"),
-        notes=notes,
-        fix=f"judge the model by `metrics f1({rare}), accuracy()`, or add `{{ sampler balanced() }}` to the data",
-    )
+    headline = f"`{most}` has {many:,} samples, but `{fewest}` has {few:,}"
+    fix = f"judge the model by `metrics f1({rare}), accuracy()`, or add `{{ sampler balanced() }}` to the data"
+    return warning("unbalanced-classes", headline, (data, "classes of very different sizes"), notes=notes, fix=fix)
 
 
 def metric_of_unknown_class(of: Setting, names: Sequence[str]) -> Diagnostic:
     near = lookup.nearest(str(of.value), names, limit=1)
     listed = ", ".join(f"`{name}`" for name in names[:8]) + (", …" if len(names) > 8 else "")
-    return error(
-        "unknown-choice",
-        f"the data has no class `{of.value}`",
-        Spot(span_of(of.origin), f"its classes are {listed}"),
-        fix=write(span_of(of.origin), quoted(near[0]), "did you mean ", after="?") if near else None,
-    )
+    fix = write(span_of(of.origin), quoted(near[0]), "did you mean ", after="?") if near else None
+    return error("unknown-choice", f"the data has no class `{of.value}`", (of, f"its classes are {listed}"), fix=fix)
 
 
 def repeated_score(name: str, again: Invocation, first: Invocation) -> Diagnostic:
@@ -65,40 +51,25 @@ def repeated_score(name: str, again: Invocation, first: Invocation) -> Diagnosti
 
 
 def score_named_loss(metric: Invocation) -> Diagnostic:
-    return error(
-        "repeated-score",
-        "a metric would be recorded as `loss`, as the loss itself is",
-        Spot(span_of(metric.origin), "its name is that of the function"),
-        fix="rename the function",
-    )
+    headline = "a metric would be recorded as `loss`, as the loss itself is"
+    return error("repeated-score", headline, (metric, "its name is that of the function"), fix="rename the function")
 
 
 def no_epochs(epochs: Setting, phase: str) -> Diagnostic:
-    return warning(
-        "no-epochs",
-        f"phase `{phase}` has 0 epochs and changes nothing in the model",
-        Spot(span_of(epochs.origin), "nothing is trained"),
-        fix="give it epochs, or remove it; 0 epochs are for phases that prune or re-initialise layers",
-    )
+    headline = f"phase `{phase}` has 0 epochs and changes nothing in the model"
+    fix = "give it epochs, or remove it; 0 epochs are for phases that prune or re-initialise layers"
+    return warning("no-epochs", headline, (epochs, "nothing is trained"), fix=fix)
 
 
 def sampler_for_other_task(sampler: Invocation, task: str) -> Diagnostic:
     name, targets = sampler.card.bare_name, sampler.card.sampler.targets
-    return error(
-        "wrong-task",
-        f"`{name}` needs {labels(targets)}, but the task is {task}",
-        Spot(span_of(sampler.origin), _only(targets, task)),
-        fix=f"remove `{name}`",
-    )
+    headline = f"`{name}` needs {labels(targets)}, but the task is {task}"
+    return error("wrong-task", headline, (sampler, _only(targets, task)), fix=f"remove `{name}`")
 
 
 def argument_for_other_task(call: Invocation, setting: Setting, targets: Sequence[TargetKind], task: str) -> Diagnostic:
-    return error(
-        "wrong-task",
-        f"`{setting.name}` of `{call.card.friendly}` is for {tasks(targets, task)}, but the task is {task}",
-        Spot(span_of(setting.origin), _only(targets, task)),
-        fix=f"remove `{setting.name}`",
-    )
+    headline = f"`{setting.name}` of `{call.card.friendly}` is for {tasks(targets, task)}, but the task is {task}"
+    return error("wrong-task", headline, (setting, _only(targets, task)), fix=f"remove `{setting.name}`")
 
 
 def _headline(name: str, targets: Sequence[TargetKind], noun: str, task: str) -> str:
@@ -112,12 +83,9 @@ def _only(targets: Sequence[TargetKind], task: str) -> str:
 
 
 def metric_of_several_numbers(metric: Invocation, usual: str) -> Diagnostic:
-    return error(
-        "wrong-task",
-        f"`{metric.card.friendly}` is not a single number, so it can't be logged for each epoch",
-        Spot(span_of(metric.origin), "several numbers"),
-        fix=f"use other metrics, such as `{usual}`; `leaven evaluate` prints the confusion matrix of a bundle",
-    )
+    headline = f"`{metric.card.friendly}` is not a single number, so it can't be logged for each epoch"
+    fix = f"use other metrics, such as `{usual}`; `leaven evaluate` prints the confusion matrix of a bundle"
+    return error("wrong-task", headline, (metric, "several numbers"), fix=fix)
 
 
 def kept_optimizer(phase: str, origin: Origin, previous: str | None) -> Diagnostic:
@@ -126,7 +94,7 @@ def kept_optimizer(phase: str, origin: Origin, previous: str | None) -> Diagnost
     return error(
         "kept-optimizer",
         f'phase "{phase}" has `keep=optimizer`, but {reason}',
-        Spot(span_of(origin), "another optimizer" if previous is not None else "nothing to keep"),
+        (origin, "another optimizer" if previous is not None else "nothing to keep"),
         fix="remove `keep=optimizer`" + (", or use the same optimizer in both" if previous is not None else ""),
     )
 
@@ -135,7 +103,8 @@ def long_warmup(warmup: Setting, epochs: Setting) -> Diagnostic:
     return error(
         "long-warmup",
         f"the warm-up lasts {value_text(warmup.value)}, but the phase has only {value_text(epochs.value)}",
-        *spots((warmup.origin, "the full learning rate is never reached"), (epochs.origin, "the length of the phase")),
+        (warmup, "the full learning rate is never reached"),
+        (epochs, "the length of the phase"),
         fix="write a shorter one, or a percentage: `warmup=10%`",
     )
 
@@ -144,11 +113,10 @@ def long_warmup(warmup: Setting, epochs: Setting) -> Diagnostic:
 
 
 def solved_without_epochs(epochs: Setting, solver: Invocation) -> Diagnostic:
+    headline = "a head that is solved needs no `epochs`"
+    fix = "remove `epochs`, or `solver` to train the head step by step"
     return error(
-        "solved-head",
-        "a head that is solved needs no `epochs`",
-        *spots((epochs.origin, "has no effect"), (_solver(solver).origin, "finds the best weights at once")),
-        fix="remove `epochs`, or `solver` to train the head step by step",
+        "solved-head", headline, (epochs, "has no effect"), (_solver(solver), "finds the best weights at once"), fix=fix
     )
 
 
@@ -156,8 +124,8 @@ def solved_without_loop(statement: Span, name: str, solver: Invocation) -> Diagn
     return error(
         "solved-head",
         f"a head that is solved has no training loop, so `{name}` has no effect",
-        Spot(statement, "has no effect"),
-        *spots((_solver(solver).origin, "finds the best weights at once")),
+        (statement, "has no effect"),
+        (_solver(solver), "finds the best weights at once"),
         fix=f"remove `{name}`, or `solver` to train the head step by step",
     )
 
@@ -166,7 +134,8 @@ def solved_with_technique(solver: Invocation, other: Invocation) -> Diagnostic:
     return error(
         "incompatible-techniques",
         f"`{other.card.bare_name}` can't be used where the head is solved",
-        *spots((other.origin, "changes the training loop"), (_solver(solver).origin, "there is no training loop")),
+        (other, "changes the training loop"),
+        (_solver(solver), "there is no training loop"),
         fix=f"move `{other.card.bare_name}` to another phase, or remove `solver` to train the head step by step",
     )
 
@@ -178,8 +147,8 @@ def solved_with_random_images(solver: Invocation, transforms: Origin, random: Se
     return error(
         "random-features",
         f"solving the head needs fixed features, but {named} {'is' if len(random) == 1 else 'are'} random",
-        Spot(place, "needs every image once"),
-        *spots((transforms, "random transforms")),
+        (place, "needs every image once"),
+        (transforms, "random transforms"),
         fix="add `features views=8` to the phase, to use 8 random views of every image; or let `train` have transforms "
         "that are not random",
     )
@@ -193,7 +162,7 @@ def not_a_linear_head(solver: Invocation, model: str, layers: Sequence[str]) -> 
         f"only a head of one linear layer can be solved; {model} has {len(layers)} trainable layers"
         if len(layers) != 1
         else f"only a linear head can be solved; that of {model} is not linear",
-        Spot(setting_span(_solver(solver), solver), "needs one linear layer"),
+        (setting_span(_solver(solver), solver), "needs one linear layer"),
         notes=[f"trainable: {shown}"] if layers else [],
         fix="remove `solver` to train these layers step by step",
     )

@@ -7,7 +7,7 @@ from leaven.catalog.card import Parameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Quantity
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Spot, error
+from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Fix, write
 from leaven.language.source import Span
 from leaven.messages import describe, suggestions
@@ -20,7 +20,7 @@ def wrong_type(value: syntax.Value, parameter: Parameter, found: str = "") -> Di
     return error(
         "wrong-type",
         f"`{describe.subject(parameter)}` {_takes(parameter)} {expected}, not {found or describe.written_value(value)}",
-        Spot(value.span, f"expected {expected}"),
+        (value, f"expected {expected}"),
         fix=suggestions.for_type(value, parameter),
     )
 
@@ -28,12 +28,8 @@ def wrong_type(value: syntax.Value, parameter: Parameter, found: str = "") -> Di
 def wrong_type_of_name(use: syntax.Name, parameter: Parameter, found: str, definition: Span) -> Diagnostic:
     """A `let` or `arg` of another type."""
     expected = describe.expected(parameter)
-    return error(
-        "wrong-type",
-        f"`{describe.subject(parameter)}` {_takes(parameter)} {expected}, but `{use.path}` is {found}",
-        Spot(use.span, f"expected {expected}"),
-        Spot(definition, f"`{use.path}` is {found}"),
-    )
+    headline = f"`{describe.subject(parameter)}` {_takes(parameter)} {expected}, but `{use.path}` is {found}"
+    return error("wrong-type", headline, (use, f"expected {expected}"), (definition, f"`{use.path}` is {found}"))
 
 
 def unknown_choice(value: syntax.Value, written: str, parameter: Parameter) -> Diagnostic:
@@ -48,7 +44,7 @@ def unknown_choice(value: syntax.Value, written: str, parameter: Parameter) -> D
     return error(
         "unknown-choice",
         f"unknown hook `{written}`" if parameter.name == "hook" else f"`{subject}` can't be `{written}`",
-        Spot(value.span, f"expected {listed}{more}"),
+        (value, f"expected {listed}{more}"),
         fix=suggestions.similar(value.span, near)
         or habits.rand_augment(value.span, parameter.name)
         or _default(value, parameter),
@@ -56,7 +52,7 @@ def unknown_choice(value: syntax.Value, written: str, parameter: Parameter) -> D
 
 
 def empty_path(value: syntax.Value) -> Diagnostic:
-    return error("missing-file", "the path is empty", Spot(value.span, "expected the name of a file or folder"))
+    return error("missing-file", "the path is empty", (value, "expected the name of a file or folder"))
 
 
 def out_of_range(value: syntax.Value, number: float | Quantity, parameter: Parameter, bound: str) -> Diagnostic:
@@ -66,27 +62,21 @@ def out_of_range(value: syntax.Value, number: float | Quantity, parameter: Param
         f"`{value.span.text}` is too small: it rounds to 0"
         if is_rounded
         else f"`{describe.subject(parameter)}` can't be {_amount(number, parameter)}",
-        Spot(value.span, f"must be {bound}"),
+        (value, f"must be {bound}"),
         fix=_default(value, parameter),
     )
 
 
 def not_whole(value: syntax.Value, number: Quantity, parameter: Parameter) -> Diagnostic:
-    return error(
-        "wrong-type",
-        f"`{parameter.name}` can't be {_amount(number, parameter)}",
-        Spot(value.span, f"must be a whole number of {number.unit}"),
-        fix=write(value.span, str(int(number.amount)), after=f" or `{int(number.amount) + 1}`"),
-    )
+    headline = f"`{parameter.name}` can't be {_amount(number, parameter)}"
+    fix = write(value.span, str(int(number.amount)), after=f" or `{int(number.amount) + 1}`")
+    return error("wrong-type", headline, (value, f"must be a whole number of {number.unit}"), fix=fix)
 
 
 def wrong_length(value: syntax.Value, items: Sequence[object], parameter: Parameter) -> Diagnostic:
-    return error(
-        "wrong-length",
-        f"`{parameter.name}` takes {parameter.length} values, not {len(items)}",
-        Spot(value.span, f"expected a list of {parameter.length}"),
-        fix=_default(value, parameter),
-    )
+    headline = f"`{parameter.name}` takes {parameter.length} values, not {len(items)}"
+    fix = _default(value, parameter)
+    return error("wrong-length", headline, (value, f"expected a list of {parameter.length}"), fix=fix)
 
 
 def _default(value: syntax.Value, parameter: Parameter) -> Fix | str | None:
@@ -120,34 +110,28 @@ def _amount(number: float | Quantity, parameter: Parameter) -> str:
 
 
 def too_large(value: syntax.Value, most: int) -> Diagnostic:
-    return error("too-large", f"this expands to more than {most:,} parts", Spot(value.span, "too large"))
+    return error("too-large", f"this expands to more than {most:,} parts", (value, "too large"))
 
 
 def too_large_together(value: syntax.Value, most: int) -> Diagnostic:
-    return error(
-        "too-large",
-        f"the `let`s and repetitions of this recipe expand to more than {most:,} parts",
-        Spot(value.span, "the limit is reached here"),
-        fix='use fewer of them; a glob selects many layers at once: `"layer*.conv1"`',
-    )
+    headline = f"the `let`s and repetitions of this recipe expand to more than {most:,} parts"
+    fix = 'use fewer of them; a glob selects many layers at once: `"layer*.conv1"`'
+    return error("too-large", headline, (value, "the limit is reached here"), fix=fix)
 
 
 def not_a_stage(value: syntax.Value, kind: str) -> Diagnostic:
     from leaven.messages import habits
 
-    return error(
-        "wrong-type",
-        f"{describe.written_value(value)} can't be a stage of a pipeline",
-        Spot(value.span, f"expected {describe.KIND_NOUNS[kind]}"),
-        fix=habits.rand_augment(value.span) if kind == "transform" else None,
-    )
+    headline = f"{describe.written_value(value)} can't be a stage of a pipeline"
+    fix = habits.rand_augment(value.span) if kind == "transform" else None
+    return error("wrong-type", headline, (value, f"expected {describe.KIND_NOUNS[kind]}"), fix=fix)
 
 
 def wrong_repetition(value: syntax.Value, times: object) -> Diagnostic:
     return error(
         "out-of-range",
         "the number of repetitions must be a positive integer",
-        Spot(value.span, "expected 1 or more"),
+        (value, "expected 1 or more"),
         fix=write(value.span, str(int(times)), after=f" or `{int(times) + 1}`")
         if isinstance(times, float) and times > 1
         else None,
@@ -159,9 +143,6 @@ def not_a_pipeline(call: syntax.Call) -> Diagnostic:
     values = [argument.value for argument in call.arguments]
     stages = values[0].items if len(values) == 1 and isinstance(values[0], syntax.List) else values
     joined = " -> ".join(" ".join(stage.span.text.split()) for stage in stages[:6])
-    return error(
-        "unknown-name",
-        f"a pipeline needs no `{call.name.path}`",
-        Spot(call.name.span, "transforms are joined with `->`"),
-        fix=write(call.span, joined) if joined and len(stages) <= 6 else "join the transforms with `->`",
-    )
+    headline = f"a pipeline needs no `{call.name.path}`"
+    fix = write(call.span, joined) if joined and len(stages) <= 6 else "join the transforms with `->`"
+    return error("unknown-name", headline, (call.name, "transforms are joined with `->`"), fix=fix)

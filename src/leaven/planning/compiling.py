@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from leaven.catalog.values import Written
 from leaven.language.diagnostics import Diagnostic, error, has_errors
 from leaven.language.parser import parse
 from leaven.language.source import Source
@@ -54,10 +53,4 @@ def summary_of(source: Source) -> str:
 
 def not_built(missing: NotBuilt) -> Diagnostic:
     """The report on a part of the language that can't be run yet."""
-    spots = [missing.origin.span] if isinstance(missing.origin, Written) else []
-    return error(
-        "not-built",
-        f"this version can't run {missing.what} yet",
-        *spots,
-        fix=missing.fix,
-    )
+    return error("not-built", f"this version can't run {missing.what} yet", (missing.origin, ""), fix=missing.fix)

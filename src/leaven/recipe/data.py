@@ -13,7 +13,7 @@ from leaven.catalog.lookup import nearest
 from leaven.catalog.value_text import quoted
 from leaven.catalog.values import FilePath, Invocation, Pending, Setting, Written
 from leaven.formats.finding import Finding
-from leaven.language.diagnostics import Spot, error, warning
+from leaven.language.diagnostics import error, warning
 from leaven.language.fixes import Fix
 from leaven.language.record import Record
 from leaven.language.source import Span
@@ -190,14 +190,12 @@ def _report(finding: Finding, data: Invocation, scope: Scope) -> None:
         if finding.id == "unknown-column" and finding.argument in task_by_parameter():
             finding = _without_labels(finding, data)
         setting = data.settings[0]
-    place: Span | None = setting.value.span if isinstance(setting.value, FilePath) else None
-    for origin in (setting.origin, data.origin):
-        place = place or (origin.span if isinstance(origin, Written) else None)
+    place = (setting.value.span if isinstance(setting.value, FilePath) else None) or setting.span or data.span
     fix: Fix | str | None = finding.help or None
     if finding.choices:
         near = nearest(finding.wrong, finding.choices, limit=1)
         column = place and _place_of(finding.wrong, place)
         fix = similar(column, [quoted(near[0])]) if near and column else None
     say = error if finding.is_error else warning
-    spots = [Spot(place, finding.label or "read from here")] if place else []
-    scope.add(say(finding.id, finding.fact, *spots, notes=finding.notes, fix=fix))
+    label = finding.label or "read from here"
+    scope.add(say(finding.id, finding.fact, (place, label), notes=finding.notes, fix=fix))

@@ -71,7 +71,7 @@ def test_a_spot_without_label_has_only_carets() -> None:
 
 
 def test_warnings_and_notes_show_their_severity() -> None:
-    place = DOGS.span(0, 0)
+    place = Spot(DOGS.span(0, 0))
     assert render_full(error("odd", "odd", place, severity=Severity.WARNING)).startswith("warning[odd]: odd\n")
     assert render_full(error("odd", "odd", place, severity=Severity.NOTE)).startswith("note[odd]: odd\n")
 
@@ -166,7 +166,7 @@ def test_the_end_of_file_without_newline_is_after_the_last_character() -> None:
 
 
 def test_the_empty_file() -> None:
-    assert render_full(error("odd", "odd", Source("a.leaven", "").span(0, 0))) == (
+    assert render_full(error("odd", "odd", Spot(Source("a.leaven", "").span(0, 0)))) == (
         "error[odd]: odd\n --> a.leaven:1:1\n  |\n1 |\n  | ^"
     )
 
@@ -358,7 +358,7 @@ def test_carets_are_under_what_they_mark(line: str, data: st.DataObject) -> None
     """Marking each half of a line: the carets of the second start where those of the first end."""
     middle = data.draw(st.integers(1, len(line)))
     source = Source("a", line)
-    report = error("any", "any", source.span(0, middle), source.span(middle, len(line)))
+    report = error("any", "any", Spot(source.span(0, middle)), Spot(source.span(middle, len(line))))
     rows = render_full(report).split("\n")[4:]
     carets, dashes = rows[0].count("^"), rows[1].count("-")
     indent = len(rows[1]) - dashes - len("  | ")
