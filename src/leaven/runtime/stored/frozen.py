@@ -19,8 +19,7 @@ from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.model.graph import Cut, NotTraceable, cut_again, find_cut, over
 from leaven.runtime.model.model_around import ModelAround
 from leaven.runtime.model.modes import evaluating
-from leaven.runtime.model.outside import state_with_outside
-from leaven.runtime.model.state import HOOKS, differences, tensors_of
+from leaven.runtime.model.state import HOOKS
 from leaven.runtime.seeding import draws
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.arrays import Form
@@ -132,39 +131,6 @@ class RestOfModel(ModelAround):
 
     def __repr__(self) -> str:
         return f"RestOfModel({type(self.module).__name__} after {' and '.join(self._part.names)})"
-
-
-class Unchanged:
-    """Tells whether layers are still frozen, with the weights whose outputs are stored, and the model has the settings
-    that its graph was found with. `weights` are the digests of the former; they are compared with those of the model in
-    the first epoch, unless it `has_same` now."""
-
-    def __init__(self, model: nn.Module, part: FrozenPart, weights: dict[str, str], *, has_same: bool = False) -> None:
-        self._weights = weights
-        self._model = model
-        self._settings = state_with_outside(model)
-        self._state = tensors_of(part.before)
-        self._versions = self._now() if has_same else []  # torch counts writes to a tensor
-
-    def changed(self) -> str:
-        """Why stored outputs can't be used any more, in words that follow "because"; empty where they can."""
-        if any(tensor.requires_grad for tensor in self._state.values()):
-            return "they are trainable now"
-        if not self.has_same_weights():
-            return "their weights have changed"
-        settings = differences(self._settings, state_with_outside(self._model))
-        return f"{settings[0]} has changed" if settings else ""
-
-    def has_same_weights(self) -> bool:
-        versions = self._now()
-        if versions != self._versions:
-            if identity.of_weights(self._state) != self._weights:
-                return False
-            self._versions = versions
-        return True
-
-    def _now(self) -> list[int]:
-        return [tensor._version for tensor in self._state.values()]
 
 
 def _stored_form(output: Any) -> Any:

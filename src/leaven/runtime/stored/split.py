@@ -19,7 +19,7 @@ class StoredSplit:
     """A split with stored outputs; its images are read only if something else needs them.
 
     `sizes` are those of the batches for which stored outputs are as good as computed ones; others have images, and so
-    have all where the outputs are outdated.
+    have all as soon as the outputs are outdated.
     """
 
     def __init__(

@@ -10,7 +10,6 @@ from torch import Tensor, nn
 
 from leaven.formats.store import default_store
 from leaven.runtime.data.batches import Data, IndexedSplit, Split
-from leaven.runtime.failures import Failure
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.agreement import agreed
 from leaven.runtime.stored.approximate import fastest
@@ -18,11 +17,11 @@ from leaven.runtime.stored.batch import MODEL, StoredBatch
 from leaven.runtime.stored.checked_copy import CheckedCopy
 from leaven.runtime.stored.computing import Computation, Computing
 from leaven.runtime.stored.decoded import Decoding, image_transforms, is_read_from_files
-from leaven.runtime.stored.frozen import FrozenPart, RestOfModel, StoredPart, Unchanged
+from leaven.runtime.stored.frozen import FrozenPart, RestOfModel, StoredPart
 from leaven.runtime.stored.identity import NotStored
+from leaven.runtime.stored.outdated import Outdated
 from leaven.runtime.stored.split import StoredSplit
 from leaven.runtime.trials.shared import shared_frozen
-from leaven.runtime.trials.shared_weights import own_weights
 
 if TYPE_CHECKING:
     from leaven.runtime.run.phase import Phase
@@ -68,33 +67,9 @@ def frozen_once(
     if stored is None:
         return model, data
     outdated = Outdated(run, phase.name, model, stored)
-    found = {name: split.until(outdated) for name, split in stored.splits.items()}
-    return RestOfModel(model, stored.part), data.with_splits(found)
-
-
-class Outdated:
-    """Tells before each epoch whether stored outputs are those of other layers than the model has now: something that
-    the planner does not know of has changed or unfrozen them. From then on they run again."""
-
-    def __init__(self, run: "Run", phase: str, model: nn.Module, stored: StoredPart) -> None:
-        self._run = run
-        self._phase = phase
-        self._model = model
-        self._unchanged = Unchanged(model, stored.part, stored.weights, has_same=stored.is_of_copy)
-        self._is_over = False
-
-    def __call__(self) -> bool:
-        if self._is_over or not (reason := self._unchanged.changed()):
-            return self._is_over
-        if self._run.trial is not None and not self._unchanged.has_same_weights():
-            raise Failure(
-                "the program writes to the weights of frozen layers, which trials that train together share",
-                "train them one by one: `leaven run RECIPE --no-cache`",
-            )
-        own_weights(self._model)
-        self._is_over = True
-        self._run.print(f"{self._phase}: from here on, the frozen layers run in every epoch, because {reason}")
-        return True
+    first, *others = stored.splits.values()  # in the order of an epoch
+    found = [first.until(outdated.look), *(split.until(lambda: outdated.is_so) for split in others)]
+    return RestOfModel(model, stored.part), data.with_splits({split.name: split for split in found})
 
 
 def _with_frozen(
