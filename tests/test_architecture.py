@@ -28,7 +28,7 @@ def _allowed_imports() -> dict[str, set[str]]:
 
 COMPILER = ("language", "catalog", "messages", "statements", "binding", "recipe", "rules", "planning", "program")
 WORKSHOP = ("runtime", "techniques", "components", "tasks", "bundle")
-GROUND = ("formats", "targets", "sources", "plan")  # which both halves use
+GROUND = ("files", "terminal", "cache", "formats", "targets", "sources", "plan")  # which both halves use
 ROOMS = _allowed_imports()
 HEAVY = {"torch", "torchvision", "timm", "torchmetrics", "lightning", "transformers"}
 VAGUE_NAMES = {"util", "utils", "helper", "helpers", "common", "base", "manager", "managers"}

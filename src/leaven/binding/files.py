@@ -5,7 +5,7 @@ from pathlib import Path
 
 from leaven.binding.scope import Scope
 from leaven.catalog.values import UNKNOWN, FilePath, Unknown
-from leaven.formats.regular import open_regular
+from leaven.files.regular import open_regular
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import files as messages
 

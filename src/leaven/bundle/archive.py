@@ -15,7 +15,7 @@ from contextlib import suppress
 from difflib import get_close_matches
 from pathlib import Path
 
-from leaven.formats.regular import open_regular
+from leaven.files.regular import open_regular
 from leaven.runtime.data.texts import TOKENIZER_FILES
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.weights import BUNDLED_MANIFEST, BUNDLED_WEIGHTS

@@ -22,7 +22,6 @@ from leaven.bundle.manifest import Manifest
 from leaven.bundle.measured import Measured, SplitName
 from leaven.bundle.names import name_of
 from leaven.bundle.page import page
-from leaven.formats.score_text import score_text
 from leaven.formats.target import Target
 from leaven.formats.texts import text_columns
 from leaven.runtime.data.datasets import Dataset
@@ -32,6 +31,7 @@ from leaven.runtime.failures import Failure
 from leaven.runtime.model.looking import looking_at
 from leaven.runtime.run.folder import write_text
 from leaven.tasks.protocol import Prediction
+from leaven.terminal.score_text import score_text
 
 BATCH = 32
 

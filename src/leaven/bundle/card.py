@@ -8,10 +8,10 @@ from leaven.bundle.inputs.protocol import Example
 from leaven.bundle.manifest import Manifest
 from leaven.bundle.over import told
 from leaven.bundle.steps import has_code
-from leaven.formats.commands import typed
-from leaven.formats.score_text import score_text
 from leaven.formats.trained import is_built_by_code
-from leaven.formats.visible import as_code, in_markdown, visible
+from leaven.terminal.commands import typed
+from leaven.terminal.score_text import score_text
+from leaven.terminal.visible import as_code, in_markdown, visible
 
 
 def card(manifest: Manifest, name: str) -> str:

@@ -29,7 +29,6 @@ from leaven.bundle.inputs import candidates
 from leaven.bundle.over import Over
 from leaven.bundle.saving import rebuilt, save
 from leaven.bundle.source_code import Code, Sources
-from leaven.formats import status_line
 from leaven.formats.run_folder import BUNDLE
 from leaven.formats.tables import PLAIN
 from leaven.runtime.data.batches import Data
@@ -38,6 +37,7 @@ from leaven.runtime.model.builder import Built, Change, built, record
 from leaven.runtime.model.masks import has_masks
 from leaven.runtime.run.run import Run
 from leaven.techniques.adapters.adapter import adapters_of
+from leaven.terminal import status_line
 
 
 def save_run(run: Run, model: nn.Module, data: Data, scores: dict[str, float]) -> None:

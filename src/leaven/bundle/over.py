@@ -18,12 +18,12 @@ from torch import Tensor, nn
 
 from leaven.bundle.building import BuiltBy, Changed, Timm, Torchvision, Transformers
 from leaven.bundle.source_code import Code
-from leaven.formats.visible import in_markdown
 from leaven.runtime.downloads import from_hub
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.text import packaged_folder, published_model
 from leaven.runtime.model.weights import load_weights, packaged_weights
 from leaven.techniques.adapters.adapter import Added, adapters_of, describe, read_adapter
+from leaven.terminal.visible import in_markdown
 
 
 @dataclass(frozen=True)

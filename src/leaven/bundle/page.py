@@ -10,9 +10,9 @@ from typing import Any
 
 from PIL import Image
 
-from leaven.formats.score_text import score_text
-from leaven.formats.visible import in_html
 from leaven.tasks.protocol import Case, Evaluation, Plot, Table
+from leaven.terminal.score_text import score_text
+from leaven.terminal.visible import in_html
 
 WORST = 20  # predictions with their images
 _LARGEST = 240  # pixels of the longer side of an image

@@ -18,9 +18,10 @@ from leaven.bundle import tokenizer_trial
 from leaven.bundle.archive import CHECKSUMS
 from leaven.bundle.manifest import versions
 from leaven.bundle.tokenizer_trial import Limits
-from leaven.formats import cache_folder, status_line
-from leaven.formats.visible import visible
+from leaven.cache import location
 from leaven.runtime.failures import Failure
+from leaven.terminal import status_line
+from leaven.terminal.visible import visible
 
 _BUSY = 6  # seconds that may pass on a busy machine for one of CPU time
 _KEPT = 1000
@@ -90,14 +91,14 @@ def key_of(members: Mapping[str, bytes]) -> str:
 
 def is_known(key: str) -> bool:
     """Whether a bundle was saved here, or tried before and ended well."""
-    return any((folder / "tried" / key).is_file() for folder in cache_folder.folders())
+    return any((folder / "tried" / key).is_file() for folder in location.folders())
 
 
 def remember(key: str) -> None:
     """Remember that a bundle may be loaded; where nothing is writable, it will be tried again."""
-    for folder in (cache_folder.user_folder, cache_folder.temporary_folder):
+    for folder in (location.user_folder, location.temporary_folder):
         with suppress(OSError):
             place = folder() / "tried"
             place.mkdir(parents=True, exist_ok=True)
             (place / key).touch()
-            return cache_folder.keep_newest(place, "*", _KEPT)
+            return location.keep_newest(place, "*", _KEPT)

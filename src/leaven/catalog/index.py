@@ -12,10 +12,11 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
-from leaven.catalog import disk_cache, process
+from leaven.cache import disk_cache, location
+from leaven.catalog import process
 from leaven.catalog.versions import LIBRARIES
-from leaven.formats import cache_folder, status_line
 from leaven.language.record import Record
+from leaven.terminal import status_line
 
 SURVEY = "leaven.survey.libraries"
 PROGRESS = "progress.txt"  # in the folder, while it is being filled: what is being read
@@ -96,10 +97,10 @@ def _show_progress(staged: Path, what: str) -> None:
 
 
 def _how_often(staged: Path) -> str:
-    if staged.is_relative_to(cache_folder.user_folder()):
+    if staged.is_relative_to(location.user_folder()):
         return "once"
-    kept = "for this command only" if cache_folder.is_temporary(staged) else f"once, into {staged.parent.parent}"
-    return f"{kept}: the cache {cache_folder.user_folder()} is not writable; set LEAVEN_CACHE to another folder"
+    kept = "for this command only" if location.is_temporary(staged) else f"once, into {staged.parent.parent}"
+    return f"{kept}: the cache {location.user_folder()} is not writable; set LEAVEN_CACHE to another folder"
 
 
 def _failed(reason: str) -> Index:

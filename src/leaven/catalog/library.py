@@ -11,13 +11,15 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from leaven.catalog import disk_cache, index, versions
+from leaven.cache import disk_cache
+from leaven.catalog import index, versions
 from leaven.catalog.card import Card, Parameter
 from leaven.catalog.index import Index, Say
 from leaven.catalog.parameter_bounds import with_usual_bounds
 from leaven.catalog.traits import BY_KIND, as_tuples
-from leaven.formats import sealed, status_line
-from leaven.formats.visible import visible
+from leaven.files import sealed
+from leaven.terminal import status_line
+from leaven.terminal.visible import visible
 
 KINDS = ("model", "optimizer", "schedule", "loss", "transform", "data", "metric")
 

@@ -7,8 +7,9 @@ from contextvars import ContextVar
 from typing import Any
 from zlib import crc32
 
-from leaven.catalog import disk_cache, versions
-from leaven.formats import cache_folder, status_line
+from leaven.cache import disk_cache, location
+from leaven.catalog import versions
+from leaven.terminal import status_line
 
 _KEPT = 6  # sets of versions whose answers stay in the cache
 _only_cached = ContextVar("only_cached", default=False)
@@ -43,7 +44,7 @@ def ask(program: str, request: Mapping[str, Any], seconds: float, doing: str) ->
     answer = _answer(program, text, seconds, doing)
     if not answer.get("is_unanswered"):
         disk_cache.write_json(name, {"request": text, **answer})
-        disk_cache.keep_newest(cache_folder.user_folder() / program, _KEPT)
+        disk_cache.keep_newest(location.user_folder() / program, _KEPT)
     return answer
 
 

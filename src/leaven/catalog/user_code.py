@@ -15,7 +15,7 @@ from leaven.catalog.hooks import PROVIDED
 from leaven.catalog.python_source import Names, hook_arguments, names_in, read_class, read_parameters, summary
 from leaven.catalog.traits import Definition
 from leaven.catalog.values import UserModule
-from leaven.formats.regular import open_regular
+from leaven.files.regular import open_regular
 from leaven.language.record import Record
 from leaven.language.source import Span
 

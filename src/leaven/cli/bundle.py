@@ -14,10 +14,10 @@ import click
 
 from leaven.cli import drawing
 from leaven.cli.printing import echo, echo_json
-from leaven.formats import status_line
-from leaven.formats.commands import typed
 from leaven.formats.run_folder import BUNDLE
-from leaven.formats.visible import visible
+from leaven.terminal import status_line
+from leaven.terminal.commands import typed
+from leaven.terminal.visible import visible
 
 if TYPE_CHECKING:
     from leaven.bundle import Bundle

@@ -14,12 +14,12 @@ from typing import Any
 
 import click
 
+from leaven.cache.store import Store, Stored, default_store, key_of
 from leaven.cli.printing import echo
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR
-from leaven.formats import status_line
-from leaven.formats.byte_sizes import show_bytes
-from leaven.formats.store import Store, Stored, default_store, key_of
-from leaven.formats.visible import visible
+from leaven.terminal import status_line
+from leaven.terminal.byte_sizes import show_bytes
+from leaven.terminal.visible import visible
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _WORDS = {"m": "minute", "h": "hour", "d": "day", "w": "week"}

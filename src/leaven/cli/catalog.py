@@ -9,11 +9,13 @@ from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.catalog.traits import DataTraits, LossTraits, MetricTraits, ModelTraits, ScheduleTraits, TechniqueTraits
 from leaven.catalog.value_text import value_text
 from leaven.cli.printing import echo, echo_painted
-from leaven.formats.visible import visible_lines
-from leaven.language.markdown import render
-from leaven.language.terminal import painter, wants_color, width_of
+from leaven.language.highlight import highlight
 from leaven.messages import describe
 from leaven.recipe.model_facts import are_weights_installed
+from leaven.terminal.colors import painter, wants_color
+from leaven.terminal.markdown import render
+from leaven.terminal.visible import visible_lines
+from leaven.terminal.width import width_of
 
 _SHOWN = 20
 _IN_ARTICLE = 5  # the rank of a card whose article alone has the words
@@ -118,7 +120,9 @@ def print_page(text: str) -> None:
     """Print Markdown: as it is written, or rendered for a terminal."""
     width, color = width_of(sys.stdout), wants_color(sys.stdout)
     text = visible_lines(text)
-    echo_painted(text.strip() if width is None else render(text, width, painter(color)).rstrip(), color=color)
+    echo_painted(
+        text.strip() if width is None else render(text, width, painter(color), highlight).rstrip(), color=color
+    )
 
 
 def _cards(name: str, kinds: Sequence[str]) -> list[Card]:

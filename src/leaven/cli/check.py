@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from leaven.catalog.values import Invocation, Quantity
 from leaven.cli.printing import echo
 from leaven.cli.recipe_command import RECIPE_ERROR, exit_code, open_source, print_reports
-from leaven.formats.visible import visible
 from leaven.language import report
 from leaven.language.diagnostics import Severity
 from leaven.language.source import Source
 from leaven.recipe.recipe import Recipe
 from leaven.rules.checker import Checked, check
 from leaven.statements.options import Options
+from leaven.terminal.visible import visible
 
 
 def check_recipes(recipes: Sequence[str], options: Options, *, as_json: bool, concise: bool, run_code: bool) -> int:

@@ -44,8 +44,8 @@ def stored(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list
     """The ids of what is stored, each with what it is."""
     from click.shell_completion import CompletionItem
 
+    from leaven.cache.store import default_store
     from leaven.cli.cache import groups_of
-    from leaven.formats.store import default_store
 
     try:
         found = groups_of(default_store())

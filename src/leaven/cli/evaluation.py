@@ -44,7 +44,7 @@ def measured(model: "Bundle", asked: Mapping[str, Any], *, trust_code: bool) -> 
 
 def write_plots(folder: Path, found: "Evaluation") -> list[Path]:
     """Write the figures of an evaluation into a folder, which is made."""
-    from leaven.formats.atomic_files import write_bytes
+    from leaven.files.atomic_files import write_bytes
 
     written = []
     folder.mkdir(parents=True, exist_ok=True)

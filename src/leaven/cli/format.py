@@ -6,11 +6,11 @@ from pathlib import Path
 
 from leaven.cli.printing import echo, echo_file
 from leaven.cli.recipe_command import open_source, print_reports
-from leaven.formats.atomic_files import write_text
-from leaven.formats.visible import visible
+from leaven.files.atomic_files import write_text
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.formatter import format_tree
 from leaven.language.parser import parse
+from leaven.terminal.visible import visible
 
 
 def format_files(files: Sequence[Path], *, only_check: bool, diff: bool) -> int:

@@ -9,13 +9,13 @@ from dataclasses import asdict
 import click
 
 from leaven.cli.printing import echo
-from leaven.formats.duration_text import duration_text
 from leaven.jobs import coordinator
 from leaven.jobs.progress import progress_text
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ENDED, State, Wanted
 from leaven.jobs.store.for_users import JobStore
 from leaven.jobs.store.records import Job
+from leaven.terminal.duration_text import duration_text
 
 _LAST = 20  # ended jobs that are listed
 _STARTING = 2.0  # seconds

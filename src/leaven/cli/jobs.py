@@ -149,7 +149,7 @@ def pack(recipes: list[str], options: "Options", file: Path | None, quick: bool,
     It has the program, the recipe and your Python files in it, and no data. The same recipe always gives the same
     bytes. `leaven submit dogs.job` runs it.
     """
-    from leaven.formats.atomic_files import write_bytes
+    from leaven.files.atomic_files import write_bytes
     from leaven.jobs.requests import environment_of
     from leaven.jobs.requests import resources as wanted_resources
     from leaven.jobs.settings import load_settings

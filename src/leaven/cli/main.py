@@ -11,12 +11,12 @@ from typing import Any
 import click
 
 from leaven import __version__
+from leaven.cache.store_limit import StoreError, chosen_limit
 from leaven.cli import bundle, completion, jobs
 from leaven.cli.command_group import Commands
 from leaven.cli.kinds import Kind
 from leaven.cli.printing import echo, echo_painted, echo_raw
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, RecipeCommand, report_and_exit
-from leaven.formats.store_limit import StoreError, chosen_limit
 
 INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
 OUR_BUG = 70  # EX_SOFTWARE
@@ -85,9 +85,10 @@ def show(recipes: list[Any], options: Any, as_json: bool) -> None:
         echo(json.dumps(to_json(recipe), indent=2))
     else:
         from leaven.cli.printing import echo_file
-        from leaven.formats.visible import visible_lines
         from leaven.language.highlight import highlight
-        from leaven.language.terminal import painter, wants_color, width_of
+        from leaven.terminal.colors import painter, wants_color
+        from leaven.terminal.visible import visible_lines
+        from leaven.terminal.width import width_of
 
         color = wants_color(sys.stdout)
         text = showing.to_text(recipe, width_of(sys.stdout))

@@ -13,6 +13,7 @@ from leaven.cli.new_objects import SUGGESTED as SUGGESTED_FOR_OBJECTS
 from leaven.cli.new_objects import AnnotatedFolder, annotated_place, look_at_objects, write_detection_recipe
 from leaven.cli.new_tables import look_and_ask, table_at
 from leaven.cli.printing import echo, echo_file
+from leaven.files.atomic_files import write_text
 from leaven.first.options import NotUnderstood, TableOptions
 from leaven.first.recipes import (
     MOST_TOKENS,
@@ -22,13 +23,12 @@ from leaven.first.recipes import (
     training_on_images,
     training_on_texts,
 )
-from leaven.formats.atomic_files import write_text
-from leaven.formats.commands import typed
 from leaven.formats.finding import Finding
 from leaven.formats.image_folder import counted, files_below, how_to_convert, is_image, read_image_folder
 from leaven.language.record import Record
 from leaven.sources.mask_folder import BLACK_AND_WHITE, MaskFolder, are_black_and_white, looks_like_masks
 from leaven.sources.text_folder import TextFolder
+from leaven.terminal.commands import typed
 
 # Models a newcomer may choose from: name, and what it is good for.
 SUGGESTED = {

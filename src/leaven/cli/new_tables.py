@@ -11,12 +11,12 @@ from leaven.cli.printing import echo
 from leaven.first.options import Guess, TableOptions
 from leaven.first.roles import LISTED
 from leaven.first.table import TableLook, look_at_table, tables_at
-from leaven.formats.commands import typed
 from leaven.formats.image_folder import is_image, looks_split, read_image_folder, sub_folders
 from leaven.formats.tables import is_table
 from leaven.sources.formats_of_boxes import source_in
 from leaven.sources.mask_folder import looks_like_masks
 from leaven.sources.text_folder import TextFolder
+from leaven.terminal.commands import typed
 
 _NOT_TABLES = {
     ".leaven": None,

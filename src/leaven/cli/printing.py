@@ -9,7 +9,7 @@ from typing import Any
 
 import click
 
-from leaven.formats.visible import visible_lines, visible_output
+from leaven.terminal.visible import visible_lines, visible_output
 
 
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:

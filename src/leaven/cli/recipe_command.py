@@ -255,7 +255,7 @@ def print_reports(diagnostics: Sequence["Diagnostic"], *, err: bool = False, con
     """Each report in full, notes on one line."""
     from leaven.language.diagnostics import Severity
     from leaven.language.report import render_concise, render_full
-    from leaven.language.terminal import wants_color
+    from leaven.terminal.colors import wants_color
 
     color = wants_color(sys.stderr if err else sys.stdout)
     for diagnostic in diagnostics:

@@ -13,14 +13,12 @@ import click
 
 from leaven.cli.printing import echo, echo_file, echo_painted
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, exit_code, print_reports, source_or_exit
-from leaven.formats import run_folder, status_line, sweep_folder
-from leaven.formats.atomic_files import write_text
-from leaven.formats.commands import to_finish, to_peek, to_resume
+from leaven.files.atomic_files import write_text
+from leaven.formats import run_folder, sweep_folder
 from leaven.formats.python_modules import libraries_hidden_in
 from leaven.formats.run_in_progress import is_in_progress
 from leaven.language.diagnostics import Severity
 from leaven.language.source import Source
-from leaven.language.terminal import wants_color, width_of
 from leaven.messages.describe import both
 from leaven.plan.plan import Plan
 from leaven.planning.compiling import compile_source
@@ -34,6 +32,10 @@ from leaven.runs.processes import INTERRUPTED, ProgramFailed, command
 from leaven.runs.starting import StartError, new_run
 from leaven.runs.sweeping import end_sweep, run_sweep
 from leaven.statements.options import Options
+from leaven.terminal import status_line
+from leaven.terminal.colors import wants_color
+from leaven.terminal.commands import to_finish, to_peek, to_resume
+from leaven.terminal.width import width_of
 
 
 def print_plan(word: str, options: Options) -> None:

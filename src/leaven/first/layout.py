@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Literal
 
+from leaven.files.regular import open_regular
 from leaven.first.options import Guess, NotUnderstood, TableOptions
 from leaven.formats.numerals import MARKS, number_in
-from leaven.formats.regular import open_regular
 from leaven.formats.tables import Layout, StrayQuote
 from leaven.formats.tables.csv_file import Table, likely_encoding
 

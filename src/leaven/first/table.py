@@ -16,7 +16,6 @@ from typing import Any
 from leaven.first.layout import MOST, look_at_layout
 from leaven.first.options import Guess, NotUnderstood, TableOptions
 from leaven.first.roles import Column, Roles, listed, look_at_roles
-from leaven.formats.commands import typed
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.tables import PLAIN, BadLine, Layout, WrongWidth, formats, open_table, split_tables
 from leaven.formats.tables.csv_file import COLUMN, UTF8
@@ -26,6 +25,7 @@ from leaven.language.record import Record
 from leaven.sources.source import SourceFacts
 from leaven.sources.table import Table
 from leaven.tasks.classification.target import in_order
+from leaven.terminal.commands import typed
 
 SOME = 1000  # rows that tell what columns have
 MOST_ROWS = 300_000  # that are counted

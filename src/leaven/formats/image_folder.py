@@ -14,9 +14,9 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from leaven.cache.folder_counts import Counted, Directory, times_of
+from leaven.cache.folder_counts import counted as counted_images
 from leaven.formats.finding import Finding
-from leaven.formats.folder_counts import Counted, Directory, times_of
-from leaven.formats.folder_counts import counted as counted_images
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 CONVERTIBLE = (".heic", ".heif", ".avif", ".gif", ".jfif", ".jp2", ".jxl", ".psd", ".cr2", ".nef", ".arw", ".dng")

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from leaven.formats.atomic_files import write_text
+from leaven.files.atomic_files import write_text
 from leaven.formats.run_folder import LOCK, PLAN, PLAN_TEXT, PROGRAM, RECIPE, RESOLVED, read_json, read_metrics
 
 TRIALS = "trials.json"

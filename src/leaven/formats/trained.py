@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from leaven.formats.regular import open_regular
+from leaven.files.regular import open_regular
 from leaven.formats.run_folder import BUNDLE, newest
 
 _MANIFEST = "bundle.json"

@@ -18,10 +18,10 @@ import sys
 import threading
 from pathlib import Path
 
-from leaven.formats.visible import visible
 from leaven.jobs import supervisor
 from leaven.jobs.environments.launching import with_addresses
 from leaven.jobs.object_store import Folder, folder_at
+from leaven.terminal.visible import visible
 
 NODE = "LEAVEN_NODE"  # the environment variable with the number of the node
 FIRST = "LEAVEN_FIRST_NODE"  # that with the address of the first one

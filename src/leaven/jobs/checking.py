@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from leaven.formats import run_folder, status_line
+from leaven.formats import run_folder
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.environments.environment import Check, Environment, Refused, Status, Task, Unreachable
 from leaven.jobs.environments.logs import PIECE, Position
@@ -16,6 +16,7 @@ from leaven.jobs.requests import environment_of
 from leaven.jobs.resources import Resources
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import Entry, Outcome
+from leaven.terminal import status_line
 
 _SAID = "hello from the tiny job"
 _PROGRAM = f'print("{_SAID}")\n'

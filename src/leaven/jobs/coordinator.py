@@ -27,7 +27,6 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
-from leaven.formats.duration_text import duration_text
 from leaven.jobs import requests
 from leaven.jobs.file_locks import is_held
 from leaven.jobs.granting import SILENT
@@ -40,6 +39,7 @@ from leaven.jobs.store.for_loop import LoopStore
 from leaven.jobs.store.for_users import JobStore
 from leaven.jobs.store.identity import agent_of
 from leaven.jobs.supervisor import take, wake
+from leaven.terminal.duration_text import duration_text
 
 IDLE_SECONDS = 600.0
 _POLL = 1.0  # seconds between two looks at what users have written

@@ -21,12 +21,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leaven.formats.atomic_files import write_text
-from leaven.formats.visible import visible
+from leaven.files.atomic_files import write_text
 from leaven.jobs.problem import Problem
 from leaven.jobs.settings import Settings, load_settings
 from leaven.jobs.states import ENDED
 from leaven.jobs.store.for_loop import Ending, LoopStore
+from leaven.terminal.visible import visible
 
 _FILE = "notified"  # the file in the folder of jobs with the number of the last event that was looked at
 _SECONDS = 10.0  # for one message

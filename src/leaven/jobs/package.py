@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
+from leaven.files.atomic_files import PRIVATE, write_bytes, write_text
 from leaven.formats import run_folder, sweep_folder
-from leaven.formats.atomic_files import PRIVATE, write_bytes, write_text
 from leaven.formats.user_sources import FOLDER
 from leaven.jobs.manifest import MANIFEST, Manifest, PackageError, read_manifest, refuse_wrong_trials
 from leaven.jobs.states import Entry

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from leaven.formats import run_folder, sweep_folder
-from leaven.formats.score_text import score_text
-from leaven.formats.visible import visible
+from leaven.terminal.score_text import score_text
+from leaven.terminal.visible import visible
 
 _LONGEST = 100  # characters of a name
 _RECENT = 3  # epochs from which the time left is estimated

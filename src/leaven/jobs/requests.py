@@ -11,7 +11,6 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 from leaven.formats import run_folder, sweep_folder
-from leaven.formats.byte_sizes import parse_bytes
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs import job_variables
 from leaven.jobs.environments.environment import Environment, Unreachable
@@ -28,6 +27,7 @@ from leaven.jobs.store.failures import StoreError
 from leaven.jobs.store.for_leader import QUOTAS
 from leaven.jobs.store.for_users import JobStore, Submission
 from leaven.jobs.store.records import Job
+from leaven.terminal.byte_sizes import parse_bytes
 
 RETRIES = 2
 _LARGEST = 1_000_000  # priority

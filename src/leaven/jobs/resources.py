@@ -3,7 +3,7 @@
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
-from leaven.formats.byte_sizes import show_bytes
+from leaven.terminal.byte_sizes import show_bytes
 
 
 @dataclass(frozen=True, slots=True)

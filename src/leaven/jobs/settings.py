@@ -21,12 +21,12 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from leaven.formats.byte_sizes import parse_bytes
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.environments.keys import Form, is_of
 from leaven.jobs.lengths import minutes_of
 from leaven.jobs.problem import Problem
 from leaven.jobs.store.connection import is_sqlite, sqlite_url
+from leaven.terminal.byte_sizes import parse_bytes
 
 PROJECT_FILE = "leaven.toml"
 FOLDER = "LEAVEN_JOBS"  # the environment variable with the folder of jobs

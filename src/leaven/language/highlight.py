@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 from leaven.language.parser import load_grammar
 from leaven.language.source import Source
-from leaven.language.terminal import Paint
 from leaven.language.tokens import Token
+from leaven.terminal.colors import Paint
 
 _ROLES = {"STRING": "string", "OPEN_STRING": "string", "NUMBER": "number", "PERCENT": "number", "COMMENT": "comment"}
 _OPENING, _CLOSING = ("LPAR", "LSQB"), ("RPAR", "RSQB")

@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from leaven.formats.visible import visible
 from leaven.language.diagnostics import Diagnostic, Severity, Spot
 from leaven.language.fixes import Edit
 from leaven.language.record import Record
 from leaven.language.source import Source, Span
-from leaven.language.terminal import Paint, columns, painter
+from leaven.terminal.colors import Paint, painter
+from leaven.terminal.visible import visible
+from leaven.terminal.width import columns
 
 LINE_WIDTH = 160  # columns of a source line that are shown; a longer line is cut around its marks
 MESSAGE_WIDTH = 500  # characters of one line of a message, which may quote a name as long as the file

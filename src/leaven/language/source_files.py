@@ -4,7 +4,7 @@ import os.path
 from pathlib import Path
 from typing import BinaryIO
 
-from leaven.formats.regular import open_regular
+from leaven.files.regular import open_regular
 from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Fix
 from leaven.language.parser import MAX_CHARACTERS

@@ -5,8 +5,8 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from leaven.formats.score_text import score_text
 from leaven.pictures.figure import BLUE, COLORS, GREY, ORANGE, drawing, png
+from leaven.terminal.score_text import score_text
 
 MOST_METRICS = 8
 ROOM = 44  # letters that fit above a panel

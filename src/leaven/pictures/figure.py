@@ -19,7 +19,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from leaven.formats.atomic_files import write_atomically
+from leaven.files.atomic_files import write_atomically
 
 BLUE, ORANGE, GREEN, RED, PURPLE, BROWN = COLORS = ("#2f6db3", "#e07b39", "#3b9a5f", "#c8453c", "#7e5aa8", "#8a6d4b")
 GREY = "#8b939c"  # of what is there for comparison

@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from leaven.catalog.frozen_part import FrozenPart, measure
-from leaven.formats.byte_sizes import show_bytes
-from leaven.formats.duration_text import duration_text
 from leaven.plan.plan import BuildModel, Chain, Plan, TrainPhase
 from leaven.plan.values import Plain, Variable
 from leaven.planning.passes import frozen_layers, teachers
 from leaven.planning.passes.inputs import SPLITS
+from leaven.terminal.byte_sizes import show_bytes
+from leaven.terminal.duration_text import duration_text
 
 _SOME_OUTPUTS = 10
 _WHOLE: Mapping[str, Any] = {"all_but": ()}

@@ -4,9 +4,6 @@ from collections.abc import Iterator, Sequence
 
 from leaven.catalog.value_text import value_text
 from leaven.formats.split_sizes import sizes_text
-from leaven.formats.visible import visible
-from leaven.language.remarks import MARK, SPACE, Line, aligned
-from leaven.language.terminal import painter
 from leaven.plan.plan import (
     BuildModel,
     Chain,
@@ -24,6 +21,9 @@ from leaven.plan.plan import (
 )
 from leaven.plan.values import Because, Bound, Call
 from leaven.planning.costs import Cost
+from leaven.terminal.colors import painter
+from leaven.terminal.remarks import MARK, SPACE, Line, aligned
+from leaven.terminal.visible import visible
 
 INDENT = " " * 7
 TRIALS = "trials"  # what a choice is about that is of the sweep

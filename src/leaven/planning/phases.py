@@ -5,7 +5,6 @@ from dataclasses import replace
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.values import Invocation, Setting
-from leaven.formats.visible import visible
 from leaven.plan.plan import (
     EarlyStop,
     Metric,
@@ -35,6 +34,7 @@ from leaven.planning.translate import (
     value_of,
 )
 from leaven.recipe.recipe import Phase, Recipe, Reinit, Technique
+from leaven.terminal.visible import visible
 
 
 def phases_of(recipe: Recipe, metrics: tuple[Metric, ...]) -> tuple[TrainPhase, ...]:

@@ -7,7 +7,6 @@ from leaven.catalog.layers import Layers
 from leaven.catalog.selectors import Selection
 from leaven.catalog.traits import Condition
 from leaven.catalog.values import Invocation, Quantity, Setting
-from leaven.formats.visible import visible
 from leaven.plan.plan import BuildModel, EarlierModel, UseTechnique
 from leaven.plan.values import Argument, Calculation, Variable
 from leaven.planning.building import build_model
@@ -17,6 +16,7 @@ from leaven.planning.translate import argument, call_of
 from leaven.recipe.freezing import trainable_stages
 from leaven.recipe.model_statement import as_model, is_model
 from leaven.recipe.recipe import KeepHead, Phase, Recipe
+from leaven.terminal.visible import visible
 
 
 def use_of(invocation: Invocation, phase: Phase, recipe: Recipe, layers: Layers) -> UseTechnique:

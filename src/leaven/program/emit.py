@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from textwrap import wrap
 
-from leaven.formats.visible import visible
 from leaven.plan.plan import Plan, ProgramArg
 from leaven.program.code import (
     ARGS,
@@ -28,6 +27,7 @@ from leaven.program.names import Names, with_free_names
 from leaven.program.phases import function_names, phase_functions
 from leaven.program.techniques import teacher_functions
 from leaven.program.values import Values, cite
+from leaven.terminal.visible import visible
 
 _BUILT = ("data", "model", "metrics")
 _TYPES = {"int": "int", "float": "float"}

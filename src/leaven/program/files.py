@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from leaven.formats.atomic_files import write_text
+from leaven.files.atomic_files import write_text
 from leaven.formats.run_folder import PLAN, PROGRAM
 from leaven.plan.plan import Plan
 from leaven.plan.plan_json import to_json

@@ -11,7 +11,6 @@ from typing import Any
 from leaven.catalog.selectors import Joined, Layer, OfType, Selection, Selector, Share, Stages, Without, Word
 from leaven.catalog.value_text import expression_text, value_text
 from leaven.catalog.values import Default, Invocation, Origin, Pending, Quantity, Setting, is_written
-from leaven.language.remarks import Line, aligned, joined
 from leaven.messages import describe
 from leaven.recipe.recipe import (
     AnyTechnique,
@@ -27,6 +26,7 @@ from leaven.recipe.recipe import (
     Technique,
     Unfreeze,
 )
+from leaven.terminal.remarks import Line, aligned, joined
 
 WIDTH = 100
 COMMENT_COLUMN = 72

@@ -6,7 +6,7 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from leaven.formats.atomic_files import write_text
+from leaven.files.atomic_files import write_text
 from leaven.formats.installed_versions import leaven_version
 from leaven.formats.run_folder import OUTCOME, PACKED_BY
 

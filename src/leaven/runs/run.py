@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from leaven.formats import run_folder, sweep_folder
-from leaven.formats.score_text import score_text
+from leaven.terminal.score_text import score_text
 
 if TYPE_CHECKING:
     from leaven.bundle import Bundle

@@ -8,12 +8,11 @@ import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
+from leaven.cache.store_limit import chosen_limit
 from leaven.catalog import lookup
 from leaven.catalog.value_text import value_text
+from leaven.files.atomic_files import write_text
 from leaven.formats import run_folder, sweep_folder
-from leaven.formats.atomic_files import write_text
-from leaven.formats.store_limit import chosen_limit
-from leaven.formats.visible import visible
 from leaven.language.diagnostics import Diagnostic, Severity
 from leaven.language.report import render_concise
 from leaven.language.source import Source, flag_of
@@ -31,6 +30,7 @@ from leaven.runs.run import Run, run_in
 from leaven.runs.sweeping import run_sweep
 from leaven.statements.in_python import in_python
 from leaven.statements.options import Options
+from leaven.terminal.visible import visible
 
 QUICK_TRIALS = 2
 

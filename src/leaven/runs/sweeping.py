@@ -15,14 +15,14 @@ from io import StringIO
 from pathlib import Path
 
 from leaven.catalog.value_text import value_text
+from leaven.files.atomic_files import write_text
 from leaven.formats import run_folder, sweep_folder
-from leaven.formats.atomic_files import write_text
-from leaven.formats.commands import to_resume
 from leaven.formats.run_in_progress import hold
-from leaven.formats.score_text import score_text
 from leaven.formats.sweep_folder import Result
-from leaven.formats.visible import visible, visible_lines
 from leaven.runs.processes import ProgramFailed, run_in_process, run_trials
+from leaven.terminal.commands import to_resume
+from leaven.terminal.score_text import score_text
+from leaven.terminal.visible import visible, visible_lines
 
 TOGETHER = Path(__file__).parents[1] / "runtime" / "trials" / "together.py"
 _OF_THE_BEST = (run_folder.SCORES, run_folder.METRICS, run_folder.CURVES, run_folder.BUNDLE)

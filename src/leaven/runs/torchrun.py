@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
-from leaven.formats.atomic_files import write_text
+from leaven.files.atomic_files import write_text
 from leaven.formats.run_folder import OUTCOME, read_json
 from leaven.runs.packed import refuse_other_version
 from leaven.runs.processes import INTERRUPTED

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leaven.formats import run_folder, status_line, sweep_folder
-from leaven.formats.commands import to_finish, to_peek
+from leaven.formats import run_folder, sweep_folder
 from leaven.formats.run_in_progress import is_in_progress
-from leaven.formats.visible import visible
 from leaven.language.recorded_recipe import recorded_recipe
 from leaven.planning.compiling import compile_source
 from leaven.program.files import write_program
+from leaven.terminal import status_line
+from leaven.terminal.commands import to_finish, to_peek
+from leaven.terminal.visible import visible
 
 if TYPE_CHECKING:
     from leaven.bundle import Bundle

@@ -13,8 +13,8 @@ from urllib.request import getproxies
 
 from torch import distributed
 
-from leaven.formats import status_line
 from leaven.runtime.failures import Failure
+from leaven.terminal import status_line
 
 _OFFLINE = "HF_HUB_OFFLINE"
 _LOADING = threading.RLock()

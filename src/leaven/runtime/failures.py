@@ -13,8 +13,8 @@ from functools import partial
 from types import ModuleType
 from typing import Any, ClassVar
 
-from leaven.formats import status_line
-from leaven.formats.visible import visible, visible_lines
+from leaven.terminal import status_line
+from leaven.terminal.visible import visible, visible_lines
 
 USER_FILE = "__leaven_user_file__"  # the attribute that holds the path of a module the user wrote
 

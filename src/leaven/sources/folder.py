@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from leaven.formats import status_line
-from leaven.formats.file_names import FileNames
+from leaven.files.file_names import FileNames
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.image_folder import image_files, images_in, looks_split, read_image_folder, sub_folders
 from leaven.sources.copies import copies
 from leaven.sources.source import Samples, SourceFacts, predefined
+from leaven.terminal import status_line
 
 if TYPE_CHECKING:
     from leaven.formats.target import TargetReader

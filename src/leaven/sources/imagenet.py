@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from leaven.files.file_names import FileNames
 from leaven.formats.class_names import published_classes
-from leaven.formats.file_names import FileNames
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.image_folder import image_files, images_in, is_image, sub_folders
 from leaven.sources.folder import Folder

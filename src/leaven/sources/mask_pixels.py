@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from leaven.formats.regular import open_regular
+from leaven.files.regular import open_regular
 from leaven.tasks.segmentation.target import NUMBER_MODES
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leaven.formats import sealed
+from leaven.files import sealed
 from leaven.survey.docstring import first_sentence
 from leaven.survey.names import spellings
 

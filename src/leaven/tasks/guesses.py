@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, distributed
 from torchmetrics import Metric
 
-from leaven.formats.score_text import score_text
+from leaven.terminal.score_text import score_text
 
 _MOST_ROWS = 1024  # that a metric gets at once
 _MOST_PIXELS = 50_000_000  # of which a guess is measured; more would take too long

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-from leaven.formats.score_text import score_text
-from leaven.formats.visible import in_markdown, visible
 from leaven.tasks.protocol import Table
+from leaven.terminal.score_text import score_text
+from leaven.terminal.visible import in_markdown, visible
 
 MOST_NAMES = 100  # on the card of a bundle
 MOST_ROWS = 30  # of a table in a report

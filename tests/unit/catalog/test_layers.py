@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from tests import at_work
 
-from leaven.catalog import disk_cache, layers, process
+from leaven.cache import disk_cache
+from leaven.catalog import layers, process
 from leaven.catalog.layers import Layers
 
 RESNET: dict[str, Any] = {"target": "timm.create_model", "timm_name": "resnet18", "arguments": {"in_chans": 1}}

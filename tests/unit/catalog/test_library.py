@@ -15,7 +15,7 @@ import pytest
 from leaven.catalog import library, lookup, own, versions
 from leaven.catalog.card import Card, Parameter
 from leaven.catalog.library import Library
-from leaven.formats import sealed
+from leaven.files import sealed
 
 
 def card(kind: str, name: str) -> Card:

@@ -11,8 +11,8 @@ import pytest
 from click.shell_completion import ShellComplete
 from click.testing import CliRunner, Result
 
+from leaven.cache.store import Store, key_of
 from leaven.cli.main import leaven
-from leaven.formats.store import Store, key_of
 
 FEATURES = "the frozen layers of ResNet up to layer4"
 IMAGES = "images of photos"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from leaven.formats.atomic_files import write_text
+from leaven.files.atomic_files import write_text
 from leaven.formats.run_folder import (
     BUNDLE,
     LOCK,

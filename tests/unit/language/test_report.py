@@ -12,7 +12,7 @@ from leaven.language.diagnostics import Diagnostic, Severity, Spot, error
 from leaven.language.fixes import Edit, Fix
 from leaven.language.report import LINE_WIDTH, render_concise, render_full, summary, to_json
 from leaven.language.source import Source, Span
-from leaven.language.terminal import wants_color
+from leaven.terminal.colors import wants_color
 
 DOGS = Source("dogs.leaven", "\n" * 11 + "    freeze all - layre4\n")
 

@@ -16,7 +16,6 @@ from tests import at_work
 
 import leaven
 from leaven.binding.names import FLAGS_OF_RUNS
-from leaven.formats.visible import visible
 from leaven.plan import plan as plans
 from leaven.plan import values
 from leaven.plan.plan import Plan
@@ -24,6 +23,7 @@ from leaven.plan.plan_json import from_json, to_json
 from leaven.program.emit import emit
 from leaven.program.standalone import standalone
 from leaven.runtime.run import arguments
+from leaven.terminal.visible import visible
 
 RECIPES = {
     "photos": """\

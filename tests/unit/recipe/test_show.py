@@ -8,10 +8,10 @@ import pytest
 import leaven
 from leaven.language.highlight import highlight
 from leaven.language.source import Source
-from leaven.language.terminal import painter
 from leaven.recipe import show
 from leaven.recipe.recipe import Recipe
 from leaven.statements.options import Options
+from leaven.terminal.colors import painter
 
 EXAMPLES = Path(__file__).parents[3] / "examples"
 TWO_PHASES = """model resnet18(pretrained=true)

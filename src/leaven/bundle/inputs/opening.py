@@ -14,7 +14,7 @@ import torch
 from PIL import Image, ImageOps
 from torch import Tensor
 
-from leaven.formats.regular import open_regular
+from leaven.files.regular import open_regular
 from leaven.runtime.data.images import convert_image, open_image
 from leaven.runtime.failures import BadFile, Failure
 

@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from leaven.formats.regular import open_regular
+from leaven.files.regular import open_regular
 from leaven.formats.tables import PLAIN, BadLine, Doubt, Layout, NotUtf8, StrayQuote, WrongWidth
 
 UTF8 = "utf-8-sig"  # spreadsheets write a byte order mark before the first column

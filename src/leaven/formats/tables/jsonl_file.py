@@ -8,7 +8,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any, ClassVar
 
-from leaven.formats.regular import open_regular
+from leaven.files.regular import open_regular
 from leaven.formats.tables import PLAIN, BadLine, Doubt, Layout, NotUtf8, OneList
 
 FIRST = 100  # lines whose keys are the columns

@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
-from leaven.formats.regular import open_regular
+from leaven.files.regular import open_regular
 from leaven.formats.tables import PLAIN, Doubt, Embedded, Layout, NotUtf8
 
 BATCH = 1024  # rows

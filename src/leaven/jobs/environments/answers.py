@@ -5,8 +5,8 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Generic, TypeVar
 
-from leaven.formats.visible import visible
 from leaven.jobs.environments.environment import Unreachable
+from leaven.terminal.visible import visible
 
 Answer = TypeVar("Answer")
 _SHOWN = 200  # characters of an answer that can't be understood

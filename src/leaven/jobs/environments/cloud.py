@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leaven.formats.atomic_files import write_text
+from leaven.files.atomic_files import write_text
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.agent import ADDRESS, FIRST, NODE
 from leaven.jobs.environments import following

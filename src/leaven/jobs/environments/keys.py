@@ -4,7 +4,7 @@ import math
 from enum import Enum
 from typing import Any
 
-from leaven.formats.byte_sizes import parse_bytes
+from leaven.terminal.byte_sizes import parse_bytes
 
 
 class Form(Enum):

@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from leaven.formats import machine
-from leaven.formats.byte_sizes import show_bytes
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs import supervisor
 from leaven.jobs.attempt_processes import end_processes, is_held, programmed
@@ -26,6 +25,7 @@ from leaven.jobs.environments.keys import Form
 from leaven.jobs.environments.logs import Position, read_log
 from leaven.jobs.resources import Slots
 from leaven.jobs.states import Outcome
+from leaven.terminal.byte_sizes import show_bytes
 
 KEYS = {
     "cores": Form.COUNT,

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, Protocol
 
+from leaven.files.atomic_files import write_text
 from leaven.formats import run_folder
-from leaven.formats.atomic_files import write_text
 from leaven.jobs import supervisor
 from leaven.jobs.agent import RUN
 from leaven.jobs.environments.environment import GRACE, Check, Status, Task, Unreachable

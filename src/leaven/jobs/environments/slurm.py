@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from leaven.formats.atomic_files import write_text
+from leaven.files.atomic_files import write_text
 from leaven.jobs import supervisor
 from leaven.jobs.environments import following
 from leaven.jobs.environments.answers import not_understood, run_command

@@ -9,7 +9,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from leaven.formats.atomic_files import PRIVATE, write_text
+from leaven.files.atomic_files import PRIVATE, write_text
 from leaven.formats.run_folder import read_json
 from leaven.jobs import supervisor
 from leaven.jobs.attempt_processes import is_held as is_name_held

@@ -12,7 +12,7 @@ from typing import Any
 
 from sqlalchemy import Engine
 
-from leaven.formats.atomic_files import write_bytes
+from leaven.files.atomic_files import write_bytes
 from leaven.jobs.states import Entry, State, Wanted
 from leaven.jobs.store.failures import StoreError, raising_store_errors
 from leaven.jobs.store.schema import VERSION

@@ -16,10 +16,9 @@ from typing import Any, Literal
 import numpy as np
 from PIL import Image
 
-from leaven.formats import status_line
-from leaven.formats.file_hashes import hashes_in
+from leaven.cache.file_hashes import hashes_in
+from leaven.files.regular import open_regular
 from leaven.formats.finding import BadSource
-from leaven.formats.regular import open_regular
 from leaven.formats.tables import PLAIN, Layout
 from leaven.formats.target import Target, TargetReader, Value
 from leaven.formats.texts import Text, parts_of, text_fault
@@ -30,6 +29,7 @@ from leaven.sources.source import Source
 from leaven.sources.table import Table, table_as_written
 from leaven.sources.text_folder import TextFolder
 from leaven.tasks.classification.target import Classes, Label
+from leaven.terminal import status_line
 
 LABEL = Label()
 

@@ -7,7 +7,6 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from leaven.formats import status_line
 from leaven.formats.image_folder import PART_NAMES
 from leaven.formats.target import BadTarget, TargetReader
 from leaven.formats.texts import Text, text_columns
@@ -15,6 +14,7 @@ from leaven.runtime.data.datasets import LABEL, Dataset, ListedTexts, Texts
 from leaven.runtime.downloads import from_hub, rank_zero_first
 from leaven.runtime.failures import Failure
 from leaven.sources.source import predefined
+from leaven.terminal import status_line
 
 _SAVED = ("dataset_dict.json", "state.json")  # by which a folder is known that `save_to_disk` wrote
 

@@ -11,7 +11,7 @@ from typing import BinaryIO
 import numpy as np
 from PIL import Image, ImageOps, UnidentifiedImageError
 
-from leaven.formats.regular import open_regular
+from leaven.files.regular import open_regular
 from leaven.runtime.failures import BadFile
 
 NO_FILE = "there is no such file"

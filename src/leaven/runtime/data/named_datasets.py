@@ -9,8 +9,6 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
-from leaven.formats import status_line
-from leaven.formats.visible import visible
 from leaven.runtime.data.datasets import Dataset, opened
 from leaven.runtime.data.torch_datasets import made_by
 from leaven.runtime.downloads import rank_zero_first
@@ -18,6 +16,8 @@ from leaven.sources.image_arrays import Cifar10, Cifar100, FashionMnist, Mnist
 from leaven.sources.imagenet import ImageNet, StanfordDogs
 from leaven.sources.oxford_pets import OxfordPets
 from leaven.sources.source import Source
+from leaven.terminal import status_line
+from leaven.terminal.visible import visible
 
 Place = str | os.PathLike[str]
 

@@ -19,13 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leaven.formats import status_line
 from leaven.formats.text_models import longest_input
 from leaven.formats.texts import Text, parts_of, text_fault
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.tokens import PaddingRule, Tokens
 from leaven.runtime.failures import BadFile, Caution, Failure
 from leaven.runtime.model.text import files_of_model, read_configuration
+from leaven.terminal import status_line
 
 if TYPE_CHECKING:
     from transformers import PreTrainedTokenizerBase

@@ -21,13 +21,13 @@ from PIL import Image
 from torch import Tensor
 from torch.utils.data import IterableDataset, Subset, TensorDataset
 
-from leaven.formats import status_line
 from leaven.formats.image_folder import looks_split
 from leaven.formats.target import BadTarget, Known, Target, TargetReader
 from leaven.runtime.data.datasets import LABEL, Dataset, content_digest, file_digests
 from leaven.runtime.downloads import rank_zero_first
 from leaven.runtime.failures import BadFile, BadSample, Caution, Failure
 from leaven.tasks.classification.target import Label
+from leaven.terminal import status_line
 
 _LABELS = ("targets", "labels", "_labels", "y")
 _IMAGE_FILES = ("_image_files", "_images", "images")  # of files alone

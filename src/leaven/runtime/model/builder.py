@@ -20,9 +20,9 @@ from typing import Any, ParamSpec
 
 from torch import nn
 
-from leaven.formats import status_line
 from leaven.runtime.downloads import from_hub, rank_zero_first
 from leaven.runtime.failures import USER_FILE, Failure
+from leaven.terminal import status_line
 
 _NOTE = "_leaven_built"  # the attribute in which a model keeps how it was built
 _COMPONENTS = "leaven.components."

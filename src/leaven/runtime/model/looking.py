@@ -16,13 +16,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules import module as torch_module
 
-from leaven.formats.byte_sizes import show_bytes
 from leaven.runtime.failures import Failure
 from leaven.runtime.memory import available, is_out_of_memory
 from leaven.runtime.model.masks import Mask
 from leaven.runtime.model.outside import UserVariables, bytes_outside, outside_kept
 from leaven.runtime.model.state import functions_in, has_known_version, shared_state
 from leaven.runtime.seeding import generators_kept
+from leaven.terminal.byte_sizes import show_bytes
 
 
 class NotCopied(Failure):

@@ -19,12 +19,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from leaven.formats import status_line
 from leaven.formats.layer_names import is_under
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.builder import Weights, loads_weights, record
 from leaven.runtime.model.masks import with_masks_applied
 from leaven.runtime.model.pruned_shapes import shrink
+from leaven.terminal import status_line
 
 PREFIXES = ("module.", "model.", "_orig_mod.", "backbone.")  # that wrappers add to every name
 WRAPPINGS = ("state_dict", "model_state_dict", "model", "module", "net", "weights", "params", "state")

@@ -5,8 +5,8 @@ import os
 from pathlib import Path
 from typing import Any
 
+from leaven.cache.store_limit import StoreError, chosen_limit
 from leaven.formats.run_folder import LOCK, read_json, was_quick
-from leaven.formats.store_limit import StoreError, chosen_limit
 from leaven.runtime.failures import Failure
 
 _FINISH = "with --resume: train no further; save the best epoch so far, or a checkpoint of the run"

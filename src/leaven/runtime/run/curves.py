@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from leaven.formats.score_text import score_text
+from leaven.terminal.score_text import score_text
 
 WIDEST = 60  # columns of a curve; a longer run has several epochs in each
 _BLOCKS = "▁▂▃▄▅▆▇█"

@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from leaven.formats.split_sizes import sizes_text
-from leaven.formats.visible import visible
 from leaven.runtime.data.batches import Data
+from leaven.terminal.visible import visible
 
 _MOST_NAMED = 8
 

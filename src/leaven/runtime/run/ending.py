@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from leaven.formats.commands import to_resume
 from leaven.formats.run_folder import BEST, LAST, phase_left_in
 from leaven.runtime.failures import Failure
 from leaven.runtime.run.folder import read_checkpoint
+from leaven.terminal.commands import to_resume
 
 if TYPE_CHECKING:
     from leaven.runtime.run.phase import Phase

@@ -15,8 +15,8 @@ from typing import Any
 
 import torch
 
+from leaven.files.atomic_files import write_atomically
 from leaven.formats import run_folder
-from leaven.formats.atomic_files import write_atomically
 from leaven.formats.installed_versions import installed_versions
 from leaven.runtime.failures import Failure
 

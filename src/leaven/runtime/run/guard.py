@@ -15,15 +15,15 @@ from typing import NoReturn
 import torch
 from torch import distributed
 
-from leaven.formats import status_line
-from leaven.formats.atomic_files import write_text
+from leaven.files.atomic_files import write_text
 from leaven.formats.run_folder import OUTCOME, PLAN, REPORT, is_edited
-from leaven.formats.visible import visible_lines
 from leaven.runtime.failures import Failure, Stopped, Trained, show_cautions, unexpected
 from leaven.runtime.memory import is_out_of_memory
 from leaven.runtime.run.phase import Phase
 from leaven.runtime.run.rank_watch import RANKS
 from leaven.runtime.run.recipe_lines import program_place, recipe_place
+from leaven.terminal import status_line
+from leaven.terminal.visible import visible_lines
 
 INTERRUPTED = 130
 _STOPPED_EARLY = "stopped before training began; nothing was saved"

@@ -12,8 +12,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from leaven.formats import status_line
-from leaven.formats.duration_text import duration_text
 from leaven.formats.run_folder import LOCK, read_json
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure, Stopped
@@ -22,6 +20,8 @@ from leaven.runtime.model.looking import NotCopied, looking_at
 from leaven.runtime.run.precision import precision_of, use_precision
 from leaven.runtime.run.timing import Step, random_images, seconds, seconds_of, training_step
 from leaven.runtime.stored.frozen import RestOfModel
+from leaven.terminal import status_line
+from leaven.terminal.duration_text import duration_text
 
 if TYPE_CHECKING:
     from leaven.runtime.run.phase import Phase

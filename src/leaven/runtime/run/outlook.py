@@ -3,9 +3,9 @@
 import time
 from typing import TYPE_CHECKING
 
-from leaven.formats.score_text import score_text
 from leaven.runtime.run.progress import Bar
 from leaven.runtime.run.time_left import Pace, time_text
+from leaven.terminal.score_text import score_text
 
 if TYPE_CHECKING:
     from leaven.runtime.run.phase import Phase

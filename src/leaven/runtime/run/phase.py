@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any, NoReturn
 import torch
 from torch import Tensor, nn
 
-from leaven.formats.commands import to_resume
 from leaven.formats.run_folder import LAST, epoch_file, leaving_file
 from leaven.runtime.data.batches import Data, Split
 from leaven.runtime.data.model_inputs import first_tensor, some_of
@@ -35,6 +34,7 @@ from leaven.runtime.stored.storing import Answering, frozen_once, teacher_once
 from leaven.runtime.trials import fused
 from leaven.runtime.trials.group import WRITE_EVERY, EndedEpoch
 from leaven.runtime.trials.shared_weights import own_weights
+from leaven.terminal.commands import to_resume
 
 if TYPE_CHECKING:
     from leaven.runtime.run.run import Run

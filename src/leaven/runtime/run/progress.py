@@ -5,10 +5,10 @@ from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from leaven.formats import status_line
-from leaven.formats.score_text import score_text
-from leaven.formats.visible import visible, visible_lines
 from leaven.runtime.run.time_left import time_text
+from leaven.terminal import status_line
+from leaven.terminal.score_text import score_text
+from leaven.terminal.visible import visible, visible_lines
 
 _SHORTEST_BAR, _LONGEST_BAR = 8, 20
 _LONG = 60.0  # seconds

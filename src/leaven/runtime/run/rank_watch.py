@@ -12,8 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from leaven.formats.commands import to_resume
 from leaven.runtime.failures import Failure
+from leaven.terminal.commands import to_resume
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric

@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
 import torch
 from torch import nn
 
-from leaven.formats.atomic_files import remove_unfinished, write_bytes
-from leaven.formats.commands import to_finish, to_peek, to_resume, to_use
+from leaven.files.atomic_files import remove_unfinished, write_bytes
 from leaven.formats.run_folder import (
     BEST,
     CURVES,
@@ -52,6 +51,7 @@ from leaven.runtime.run.stopping import StopSignal
 from leaven.runtime.seeding import seed_all
 from leaven.runtime.stored.storing import store_decoded
 from leaven.runtime.trials.group import current_trial
+from leaven.terminal.commands import to_finish, to_peek, to_resume, to_use
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric  # takes a second to load, and whoever only predicts needs none

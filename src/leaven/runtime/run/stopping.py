@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import torch
 from torch import Tensor
 
-from leaven.formats import status_line
+from leaven.terminal import status_line
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -30,7 +30,7 @@ class StopSignal:
             os._exit(128 + number)
         self.is_pressed_here = True
         if self._fabric is None or self._fabric.is_global_zero:
-            start = b"\r\x1b[K" if status_line.is_watched() else b"\n"
+            start = status_line.ERASE.encode() if status_line.is_watched() else b"\n"
             again = b"; press Ctrl-C again to quit" if number == signal.SIGINT else b""
             os.write(2, start + b"stopping after this step" + again + b"\n")  # `print` could be running
 

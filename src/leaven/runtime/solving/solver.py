@@ -13,15 +13,15 @@ import torch
 from torch import Tensor, nn
 
 from leaven.formats import machine
-from leaven.formats.byte_sizes import show_bytes
-from leaven.formats.commands import to_resume
-from leaven.formats.score_text import score_text
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure, Stopped
 from leaven.runtime.run.losses import Criterion
 from leaven.runtime.run.phase import QUICK_BATCHES
 from leaven.runtime.solving.features import Features, Head, features_of
 from leaven.runtime.solving.linear import LinearProblem, Solution
+from leaven.terminal.byte_sizes import show_bytes
+from leaven.terminal.commands import to_resume
+from leaven.terminal.score_text import score_text
 
 if TYPE_CHECKING:
     from leaven.runtime.run.phase import Phase

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
-from leaven.formats.store_limit import StoreError
+from leaven.cache.store_limit import StoreError
 from leaven.runtime.failures import Failure, Stopped
 from leaven.runtime.seeding import generators_kept
 from leaven.runtime.stored.identity import NotStored

@@ -15,13 +15,13 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
-from leaven.formats.duration_text import duration_text
+from leaven.cache.store import key_of
 from leaven.formats.run_folder import LOCK, read_json
-from leaven.formats.store import key_of
 from leaven.runtime.data.model_inputs import ModelInputs, first_tensor
 from leaven.runtime.run.timing import seconds_of
 from leaven.runtime.stored.agreement import agreed
 from leaven.runtime.stored.computing import Computation, Computing, group_of
+from leaven.terminal.duration_text import duration_text
 
 if TYPE_CHECKING:
     from leaven.runtime.data.batches import IndexedSplit

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leaven.formats.entry_file import Entry
+from leaven.cache.entry_file import Entry
 
 _ALIGNED = 64
 ENTRY_BYTES = 16 * 2**20  # about so large an entry becomes

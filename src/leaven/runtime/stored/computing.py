@@ -12,8 +12,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from leaven.formats.entry_file import Entry
-from leaven.formats.store import Store, key_of
+from leaven.cache.entry_file import Entry
+from leaven.cache.store import Store, key_of
 from leaven.runtime.data.loading import BatchKey
 from leaven.runtime.data.model_inputs import changed, some_of
 from leaven.runtime.failures import Failure

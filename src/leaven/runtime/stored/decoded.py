@@ -18,10 +18,9 @@ import numpy as np
 from PIL import Image
 from torchvision.transforms import v2
 
-from leaven.formats.byte_sizes import show_bytes
-from leaven.formats.entry_file import Entry
+from leaven.cache.entry_file import Entry
+from leaven.cache.store import default_store, key_of
 from leaven.formats.machine import cores, memory
-from leaven.formats.store import default_store, key_of
 from leaven.runtime.data.batches import MOST_WORKERS, IndexedSplit
 from leaven.runtime.data.datasets import ImageFiles
 from leaven.runtime.data.loading import Transform, transforms_in
@@ -29,6 +28,7 @@ from leaven.runtime.run.progress import Bar
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.arrays import ENTRY_BYTES, RESIDENT
 from leaven.runtime.stored.identity import NotStored
+from leaven.terminal.byte_sizes import show_bytes
 
 FORMAT = 1
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # by the number of channels

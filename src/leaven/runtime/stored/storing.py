@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from torch import Tensor, nn
 
-from leaven.formats.store import default_store
+from leaven.cache.store import default_store
 from leaven.runtime.data.batches import Data, IndexedSplit, Split
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.agreement import agreed

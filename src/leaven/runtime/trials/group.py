@@ -17,12 +17,12 @@ from typing import Any
 import torch
 from greenlet import getcurrent, greenlet
 
-from leaven.formats.score_text import score_text
 from leaven.runtime.failures import Trained
 from leaven.runtime.model.outside import UserVariables
 from leaven.runtime.run import progress
 from leaven.runtime.run.stopping import StopSignal
 from leaven.runtime.seeding import generators, set_generators
+from leaven.terminal.score_text import score_text
 
 WRITE_EVERY = 60.0  # seconds between two checkpoints of a trial: with many trials, one per epoch would be too much
 

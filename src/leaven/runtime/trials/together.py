@@ -13,8 +13,7 @@ from types import ModuleType
 
 import torch
 
-from leaven.formats import status_line, sweep_folder
-from leaven.formats.byte_sizes import show_bytes
+from leaven.formats import sweep_folder
 from leaven.formats.python_modules import load_module
 from leaven.formats.run_folder import COMMAND, PROGRAM, is_finished
 from leaven.formats.sweep_folder import Trial as TrialRecord
@@ -26,6 +25,8 @@ from leaven.runtime.run.stopping import StopSignal
 from leaven.runtime.trials.fused import Fusing
 from leaven.runtime.trials.group import Group
 from leaven.runtime.trials.shared import share_building
+from leaven.terminal import status_line
+from leaven.terminal.byte_sizes import show_bytes
 
 MOST = 32  # trials that train together
 MOST_BYTES = 4 * 1024**2  # of variables that are looked at with each turn

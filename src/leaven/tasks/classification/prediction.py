@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from leaven.formats.visible import visible
 from leaven.tasks import protocol
 from leaven.tasks.classification.target import Classes
+from leaven.terminal.visible import visible
 
 SHOWN = 3
 

@@ -8,11 +8,11 @@ from typing import Any, ClassVar
 import numpy as np
 from PIL import Image
 
-from leaven.formats.visible import visible
 from leaven.pictures.objects import Mark, draw_objects
 from leaven.tasks import protocol
 from leaven.tasks.detection.samples import FIRST, counted
 from leaven.tasks.detection.target import Box, Categories
+from leaven.terminal.visible import visible
 
 THRESHOLD = 0.5  # how certain an object must be to be told
 _EDGES = ("left", "top", "right", "bottom")

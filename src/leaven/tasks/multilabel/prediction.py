@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from leaven.formats.visible import visible
 from leaven.tasks import protocol
 from leaven.tasks.multilabel.target import LabelSet
+from leaven.terminal.visible import visible
 
 THRESHOLD = 0.5
 

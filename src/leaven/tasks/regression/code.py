@@ -9,7 +9,6 @@ import torch
 from torch import Tensor, nn
 
 from leaven.formats.target import Known
-from leaven.formats.visible import as_code, in_markdown, visible
 from leaven.runtime.data.datasets import Dataset, image_folder
 from leaven.runtime.data.samples import Labelled as Samples
 from leaven.tasks.guesses import TrainingMean
@@ -19,6 +18,7 @@ from leaven.tasks.regression.prediction import Prediction, in_units, predictions
 from leaven.tasks.regression.target import Quantities
 from leaven.tasks.rows import row, row_size
 from leaven.tasks.scoring import Judgement, Mean, Metrics, evaluates
+from leaven.terminal.visible import as_code, in_markdown, visible
 
 __all__ = [
     "Evaluation",

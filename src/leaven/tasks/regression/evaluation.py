@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from leaven.formats.score_text import score_text
 from leaven.pictures.scatter import draw_scatter
 from leaven.tasks.guesses import same_numbers
 from leaven.tasks.protocol import Case, Plot, Table
 from leaven.tasks.regression.prediction import digits, in_units
 from leaven.tasks.regression.target import Quantities
 from leaven.tasks.reports import aligned, caveat_lines, in_brackets, score_lines
+from leaven.terminal.score_text import score_text
 
 WORST = 10
 

@@ -8,9 +8,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leaven.formats.visible import visible
 from leaven.tasks import protocol
 from leaven.tasks.regression.target import Quantities
+from leaven.terminal.visible import visible
 
 
 @dataclass(frozen=True, repr=False)

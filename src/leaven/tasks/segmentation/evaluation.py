@@ -10,7 +10,6 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from leaven.formats.score_text import score_text
 from leaven.pictures.confusion import draw_confusion
 from leaven.tasks.guesses import one_class_of_pixels, shown
 from leaven.tasks.protocol import Case, Plot, Table
@@ -18,6 +17,7 @@ from leaven.tasks.reports import aligned, caveat_lines, in_brackets, score_lines
 from leaven.tasks.segmentation.masks import confusion, ious, named, read_mask
 from leaven.tasks.segmentation.overlay import overlay
 from leaven.tasks.segmentation.target import MaskClasses
+from leaven.terminal.score_text import score_text
 
 WORST = 10
 _LARGEST = 240  # pixels of the longer side of a mask that is kept to be shown

@@ -11,7 +11,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from leaven.formats.regular import open_regular
+from leaven.files.regular import open_regular
 from leaven.runtime.data.images import reason
 from leaven.runtime.failures import BadFile
 from leaven.tasks.segmentation.target import NO_CLASS, NUMBER_MODES, Colour, Mask, MaskClasses, MaskFile

@@ -8,11 +8,11 @@ import numpy as np
 from PIL import Image
 from torch import Tensor
 
-from leaven.formats.visible import visible
 from leaven.tasks import protocol
 from leaven.tasks.segmentation.masks import shares
 from leaven.tasks.segmentation.overlay import overlay, unmarked, with_legend
 from leaven.tasks.segmentation.target import MaskClasses
+from leaven.terminal.visible import visible
 
 LEAST = 0.0005  # of an image that a class has, to be told
 

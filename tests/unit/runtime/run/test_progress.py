@@ -22,7 +22,7 @@ phase "second", epochs=1 {}
 def drawing_every_batch(program: Path) -> Path:
     """The same program, which draws its line after every batch, however soon after the last."""
     text = program.read_text(encoding="utf-8")
-    at_once = "import leaven.formats.status_line\n\nleaven.formats.status_line._SECONDS = 0.0\n"
+    at_once = "import leaven.terminal.status_line\n\nleaven.terminal.status_line._SECONDS = 0.0\n"
     program.write_text(at_once + text, encoding="utf-8")
     return program
 

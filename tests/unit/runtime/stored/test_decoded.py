@@ -17,7 +17,7 @@ from torch import Tensor
 from torchvision.transforms import v2
 
 from leaven import runtime
-from leaven.formats.store import Store, default_store
+from leaven.cache.store import Store, default_store
 from leaven.runtime.stored import decoded, identity
 
 TENSOR = (v2.ToImage(), v2.ToDtype(torch.float32, scale=True))

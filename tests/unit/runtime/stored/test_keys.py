@@ -16,7 +16,7 @@ from torch import nn
 from torchvision.transforms import v2
 
 from leaven import runtime
-from leaven.formats.store import Store, default_store
+from leaven.cache.store import Store, default_store
 from leaven.runtime.stored import identity
 
 

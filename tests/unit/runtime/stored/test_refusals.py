@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import leaven
 from leaven import runtime
-from leaven.formats.store import Store
+from leaven.cache.store import Store
 from leaven.language.source import Source
 from leaven.runtime.failures import Failure
 from leaven.runtime.run.stopping import StopSignal

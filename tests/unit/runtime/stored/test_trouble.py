@@ -20,7 +20,7 @@ from torch.utils.data import IterableDataset
 from torchvision.transforms import v2
 
 from leaven import runtime
-from leaven.formats.store import Store, default_store
+from leaven.cache.store import Store, default_store
 from leaven.runtime.data.batches import IndexedSplit
 from leaven.runtime.stored import decoded
 

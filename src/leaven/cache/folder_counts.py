@@ -17,10 +17,10 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from leaven.formats import sealed
-from leaven.formats.atomic_files import write_bytes
-from leaven.formats.cache_folder import keep_newest, user_folder
-from leaven.formats.remembered_facts import are_settled, name_of
+from leaven.cache.location import keep_newest, user_folder
+from leaven.cache.remembered_facts import are_settled, name_of
+from leaven.files import sealed
+from leaven.files.atomic_files import write_bytes
 
 MANY = 1_000  # fewer images are counted as quickly as they are remembered
 _KEPT = 100  # files in the cache

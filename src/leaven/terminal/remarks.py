@@ -8,7 +8,7 @@ import re
 import textwrap
 from collections.abc import Iterable, Iterator
 
-from leaven.language.terminal import columns
+from leaven.terminal.width import columns
 
 Line = tuple[str, str]  # the text, and the remark
 

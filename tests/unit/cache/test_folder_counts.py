@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from leaven.formats import folder_counts, image_folder, remembered_facts
+from leaven.cache import folder_counts, remembered_facts
+from leaven.formats import image_folder
 from leaven.formats.image_folder import read_image_folder
 
 LONG_AGO = 1_700_000_000

@@ -10,7 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from leaven.formats.visible import visible
+from leaven.terminal.visible import visible
 
 ERASE = "\r\x1b[K"
 _SECONDS = 0.1  # between two updates of a line that changes often

@@ -5,7 +5,7 @@ import tracemalloc
 
 import pytest
 
-from leaven.formats.file_names import FileNames
+from leaven.files.file_names import FileNames
 
 PATHS = ["photos/ants/0.jpg", "photos/bees/ü.jpg", "photos/bees/\udcff.jpg"]  # the last name is not UTF-8
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leaven.catalog import disk_cache
+from leaven.cache import disk_cache
 
 
 @pytest.fixture
@@ -59,7 +59,7 @@ def temporary(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 def told(program: str) -> str:
     """What a process of its own prints about the disk_cache."""
-    program = f"from leaven.catalog import disk_cache; {program}"
+    program = f"from leaven.cache import disk_cache; {program}"
     return subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout.strip()
 
 
@@ -149,7 +149,7 @@ def test_a_folder_in_the_making_is_none_that_is_kept_and_goes_once_it_is_old(fol
 
 @pytest.mark.parametrize("chosen", ["~nobody-has-this-name/cache", f"{os.devnull}/x"])
 def test_a_cache_that_cant_be_is_no_trouble(chosen: str, tmp_path: Path) -> None:
-    program = "from leaven.catalog import disk_cache; disk_cache.write_json('x', 1); print(disk_cache.read_json('x'))"
+    program = "from leaven.cache import disk_cache; disk_cache.write_json('x', 1); print(disk_cache.read_json('x'))"
     environment = {**os.environ, "LEAVEN_CACHE": chosen, "TMPDIR": str(tmp_path)}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=False)
     assert (done.stdout, done.stderr) == ("1\n", "")

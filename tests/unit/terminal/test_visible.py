@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from leaven.formats.visible import as_code, in_markdown, visible, visible_lines, visible_output
+from leaven.terminal.visible import as_code, in_markdown, visible, visible_lines, visible_output
 
 ODD = [
     *("\x1b[2J\x1b]0;title\x07", "\x9b31m", "a\rb", "\x08\x08", "\x07", "a\u202egnp.exe", "\u2066x\u2069", "\u2028"),

@@ -5,14 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from leaven.formats import cache_folder
+from leaven.cache import location
 
 
 @pytest.mark.skipif(sys.platform in ("win32", "darwin"), reason="these have their own places")
 def test_without_a_choice_the_cache_is_where_the_platform_keeps_caches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("LEAVEN_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/caches")
-    assert cache_folder.user_folder() == Path("/caches/leaven")
+    assert location.user_folder() == Path("/caches/leaven")
     monkeypatch.setenv("XDG_CACHE_HOME", "relative/paths/are/to/be/ignored")
     monkeypatch.setenv("HOME", "/somewhere/me")
-    assert cache_folder.user_folder() == Path("/somewhere/me/.cache/leaven")
+    assert location.user_folder() == Path("/somewhere/me/.cache/leaven")

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leaven.formats.byte_sizes import parse_bytes, show_bytes
+from leaven.terminal.byte_sizes import parse_bytes, show_bytes
 
 
 @pytest.mark.parametrize(

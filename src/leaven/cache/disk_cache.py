@@ -13,15 +13,16 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from leaven.formats import cache_folder, sealed
-from leaven.formats.atomic_files import write_atomically
+from leaven.cache import location
+from leaven.files import sealed
+from leaven.files.atomic_files import write_atomically
 
 _ABANDONED_SECONDS = 3600.0  # longer than any write takes
 
 
 def places(name: str) -> Iterator[Path]:
     """Where an entry of that name may be, the preferred place first."""
-    return (folder / name for folder in cache_folder.folders())
+    return (folder / name for folder in location.folders())
 
 
 def read_json(name: str) -> Any | None:
@@ -47,7 +48,7 @@ def parse_json(data: bytes | str | None) -> Any | None:
 def write_json(name: str, value: Any) -> None:
     """Caches a value under a name; does nothing where nothing is writable."""
     data = sealed.seal(json.dumps(value, separators=(",", ":")).encode())
-    for folder in (cache_folder.user_folder, cache_folder.temporary_folder):
+    for folder in (location.user_folder, location.temporary_folder):
         try:
             file = folder() / name
             file.parent.mkdir(parents=True, exist_ok=True)
@@ -58,7 +59,7 @@ def write_json(name: str, value: Any) -> None:
 
 def staging_folder(name: str) -> Path | None:
     """A new, empty folder beside the place of `name`, to be filled and published; None if nothing is writable."""
-    for folder in (cache_folder.user_folder, cache_folder.temporary_folder):
+    for folder in (location.user_folder, location.temporary_folder):
         try:
             staged = _aside(folder() / name)
             staged.mkdir(parents=True)

@@ -6,8 +6,10 @@ import pytest
 
 from leaven.catalog import own
 from leaven.cli import explain
-from leaven.language.markdown import render
-from leaven.language.terminal import columns, painter
+from leaven.language.highlight import highlight
+from leaven.terminal.colors import painter
+from leaven.terminal.markdown import render
+from leaven.terminal.width import columns
 
 PAGE = """\
 # A page
@@ -51,11 +53,11 @@ epochs  how often
 
 
 def test_a_page_is_laid_out() -> None:
-    assert render(PAGE, 40, painter(False)) == RENDERED
+    assert render(PAGE, 40, painter(False), highlight) == RENDERED
 
 
 def test_colours_change_nothing_else() -> None:
-    colored = render(PAGE, 40, painter(True))
+    colored = render(PAGE, 40, painter(True), highlight)
     assert "\x1b[1;34mmodel\x1b[0m" in colored
     assert "\x1b[1mA page\x1b[0m" in colored
     assert re.sub(r"\x1b\[[\d;]*m", "", colored) == RENDERED
@@ -69,7 +71,7 @@ PAGES = [
 
 @pytest.mark.parametrize(("name", "text"), PAGES, ids=[name for name, _ in PAGES])
 def test_every_page_keeps_its_words(name: str, text: str) -> None:
-    shown = render(text, 80, painter(False))
+    shown = render(text, 80, painter(False), highlight)
     prose = re.sub(r"^```.*$|\]\([^)]*\)|^\|[-|: ]*\|$", " ", text, flags=re.MULTILINE)
     words = re.findall(r"\w+", prose)
     assert re.findall(r"\w+", re.sub(r"^    \S+\.\w+:$", "", shown, flags=re.MULTILINE)) == words

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from leaven.formats.store import Store, StoreError, StoreFull, default_store, key_of
+from leaven.cache.store import Store, StoreError, StoreFull, default_store, key_of
 
 KEY = key_of(model="resnet18", data="digits")
 ABOUT = {"model": "resnet18", "shape": [3, 4]}
@@ -104,7 +104,7 @@ class TestAnEntry:
     @on_posix
     def test_more_can_be_open_than_a_process_may_have_open_files_at_first(self, tmp_path: Path) -> None:
         program = """
-import resource, sys; from pathlib import Path; from leaven.formats.store import Store, key_of
+import resource, sys; from pathlib import Path; from leaven.cache.store import Store, key_of
 resource.setrlimit(resource.RLIMIT_NOFILE, (64, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 store = Store(Path(sys.argv[1]), 10**9)
 entries = [store.write(key_of(number=number), {}, [b"%d" % number]) for number in range(100)]
@@ -255,7 +255,7 @@ class TestTheLimit:
 
 
 WRITER = """
-import sys; from pathlib import Path; from leaven.formats.store import Store, key_of
+import sys; from pathlib import Path; from leaven.cache.store import Store, key_of
 folder, key, count = Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])
 def parts():
     for number in range(200):
@@ -266,14 +266,14 @@ for round in range(count):
     store.write(key, {"writer": sys.argv[4]}, parts())
 """
 KILLED = """
-import os, signal, sys; from pathlib import Path; from leaven.formats.store import Store
+import os, signal, sys; from pathlib import Path; from leaven.cache.store import Store
 folder, key = Path(sys.argv[1]), sys.argv[2]
 data = [b"one" * 10_000, b"two" * 10_000]
 
 def write_until(line):
     def trace(frame, event, argument):
         nonlocal line
-        if event == "call" and "formats" not in frame.f_code.co_filename:
+        if event == "call" and "/leaven/" not in frame.f_code.co_filename:
             return None
         line -= event == "line"
         if not line:
@@ -336,7 +336,7 @@ class TestOtherProcesses:
 class TestAFolderThatCantBeWritten:
     def test_a_full_disk_is_an_error_and_leaves_nothing(self, tmp_path: Path) -> None:
         program = """
-import resource, sys; from pathlib import Path; from leaven.formats.store import Store
+import resource, sys; from pathlib import Path; from leaven.cache.store import Store
 resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))
 store = Store(Path(sys.argv[1]), 10**9)
 for sizes in ([50_000, 60_000], [200_000], [1000] * 200):
@@ -372,7 +372,7 @@ for sizes in ([50_000, 60_000], [200_000], [1000] * 200):
         key = write(a_store(tmp_path), "x")
         tmp_path.chmod(0o555)
         program = """
-import os, resource, sys; from pathlib import Path; from leaven.formats.store import Store
+import os, resource, sys; from pathlib import Path; from leaven.cache.store import Store
 os.chdir(sys.argv[1])
 if os.geteuid() == 0:
     os.setuid(65534)  # root may write anywhere

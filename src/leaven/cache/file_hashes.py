@@ -20,9 +20,9 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import BinaryIO
 
-from leaven.formats.atomic_files import write_atomically
-from leaven.formats.cache_folder import keep_newest, user_folder
-from leaven.formats.remembered_facts import are_settled, name_of
+from leaven.cache.location import keep_newest, user_folder
+from leaven.cache.remembered_facts import are_settled, name_of
+from leaven.files.atomic_files import write_atomically
 
 _MAGIC = b"hashes 1"
 _HEADER = struct.Struct("=8sQQ")  # magic, checksum of all that follows, number of rows in use

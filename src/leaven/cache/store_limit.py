@@ -2,7 +2,7 @@
 
 import os
 
-from leaven.formats.byte_sizes import parse_bytes
+from leaven.terminal.byte_sizes import parse_bytes
 
 LIMIT = "LEAVEN_STORE_LIMIT"
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from leaven.formats.duration_text import duration_text
+from leaven.terminal.duration_text import duration_text
 
 
 @pytest.mark.parametrize(

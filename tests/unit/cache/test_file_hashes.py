@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from leaven.formats import remembered_facts
-from leaven.formats.file_hashes import FileHashes, hashes_in
+from leaven.cache import remembered_facts
+from leaven.cache.file_hashes import FileHashes, hashes_in
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="there is no time of change there")
 
@@ -158,7 +158,7 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
 def test_two_processes_may_save_at_once(tmp_path: Path) -> None:
     files = images(tmp_path / "data", 200)
     program = """
-import sys; from pathlib import Path; from leaven.formats import file_hashes, remembered_facts
+import sys; from pathlib import Path; from leaven.cache import file_hashes, remembered_facts
 remembered_facts._RACY_NANOSECONDS = 0
 for number in range(50):
     hashes = file_hashes.FileHashes(Path(sys.argv[1]))

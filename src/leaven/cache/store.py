@@ -24,11 +24,11 @@ from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from leaven.formats import entry_file
-from leaven.formats.byte_sizes import show_bytes
-from leaven.formats.cache_folder import user_folder
-from leaven.formats.entry_file import Damaged, Entry
-from leaven.formats.store_limit import LIMIT, StoreError, chosen_limit
+from leaven.cache import entry_file
+from leaven.cache.entry_file import Damaged, Entry
+from leaven.cache.location import user_folder
+from leaven.cache.store_limit import LIMIT, StoreError, chosen_limit
+from leaven.terminal.byte_sizes import show_bytes
 
 _LARGEST_DEFAULT = 50 * 10**9
 _SHARE_OF_DISK = 10  # a tenth

@@ -6,10 +6,12 @@ coloured. Links show their text alone.
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
-from leaven.language.highlight import highlight
-from leaven.language.terminal import Paint, columns
+from leaven.terminal.colors import Paint
+from leaven.terminal.width import columns
+
+PaintRecipe = Callable[[str, Paint], str]  # the language knows what is what in a recipe
 
 _WIDEST = 100  # columns; longer lines are hard to read
 _INDENT = "    "  # of code
@@ -20,11 +22,15 @@ _INLINE = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\*([^*\s][^*]*)\*")
 _RULE = re.compile(r":?-+:?")
 
 
-def render(text: str, width: int, paint: Paint) -> str:
+def render(text: str, width: int, paint: Paint, paint_recipe: PaintRecipe) -> str:
     """A page for a terminal of that width."""
     lines: list[str] = []
     for block in _blocks(text.splitlines()):
-        lines += [*([""] if lines else []), *_rendered(block, min(width - 1, _WIDEST), paint)]
+        if block[0].startswith(_FENCE):
+            rendered = _code(block[0].removeprefix(_FENCE).split(), block[1:], paint, paint_recipe)
+        else:
+            rendered = _rendered(block, min(width - 1, _WIDEST), paint)
+        lines += [*([""] if lines else []), *rendered]
     return "\n".join(lines) + "\n"
 
 
@@ -51,8 +57,6 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
 
 def _rendered(block: list[str], width: int, paint: Paint) -> list[str]:
     first = block[0]
-    if first.startswith(_FENCE):
-        return _code(first.removeprefix(_FENCE).split(), block[1:], paint)
     if first.startswith("#"):
         return [paint("headline", _plain(first.lstrip("# "))), *_prose(block[1:], width, paint)]
     if first.startswith("|"):
@@ -87,10 +91,10 @@ def _items(lines: list[str]) -> Iterator[tuple[str, str]]:
         yield indent, text
 
 
-def _code(words: list[str], lines: list[str], paint: Paint) -> list[str]:
+def _code(words: list[str], lines: list[str], paint: Paint, paint_recipe: PaintRecipe) -> list[str]:
     """A block of code, below the name of its file if it has one."""
     body = "\n".join(line for line in lines if not line.startswith(_FENCE))
-    shown = highlight(body, paint) if words[:1] == ["leaven"] else body
+    shown = paint_recipe(body, paint) if words[:1] == ["leaven"] else body
     named = [paint("comment", f"{_INDENT}{words[1]}:")] if len(words) > 1 else []
     return [*named, *(_INDENT + line if line else "" for line in shown.split("\n"))]
 

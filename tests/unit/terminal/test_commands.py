@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from leaven.formats.commands import to_finish, to_peek, to_resume, to_use
+from leaven.terminal.commands import to_finish, to_peek, to_resume, to_use
 
 
 @pytest.mark.parametrize("name", ["dogs", "my runs", "it's", "a\nb", "🐕", "$(touch x)"])
