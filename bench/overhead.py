@@ -5,7 +5,6 @@ medians, interquartile ranges and ratios; exits with 1 if an epoch of the progra
 time of the hand-written loop, or not less than the Trainer. README.md in this folder describes the method.
 """
 
-import argparse
 import contextlib
 import io
 import logging
@@ -39,6 +38,7 @@ from torchvision.transforms import v2 as T
 
 import leaven
 from leaven.language.source import Source
+from leaven.runtime.run.run import Run
 
 RECIPE = """
 model mobilenetv3_small_050(in_chans=1)
@@ -139,21 +139,18 @@ def program(size: Size, step: Step) -> None:
     recipe = RECIPE.format(train=size.samples, epochs=size.epochs)
     Path("program.py").write_text(leaven.generate(Source("overhead.leaven", recipe)), encoding="utf-8")
     made: dict[str, Any] = runpy.run_path("program.py", run_name="program")
-    run = made["build_run"](flags_of(made))
-    run.before_batch = lambda phase: step()
-    data = made["build_data"]()
-    made["train"](run, made["build_model"](10), data, made["build_metrics"](10))
+    train = made["train"]
 
+    def in_turns(run: Run, *others: Any) -> None:
+        run.before_batch = lambda phase: step()
+        train(run, *others)
 
-def flags_of(made: dict[str, Any]) -> argparse.Namespace:
-    """The flags of a program that is started without any."""
-    words = sys.argv
-    sys.argv = ["program.py"]
+    made["main"].__globals__["train"] = in_turns
+    words, sys.argv = sys.argv, ["program.py"]
     try:
-        flags: argparse.Namespace = made["parse_args"]()
+        made["main"]()
     finally:
         sys.argv = words
-    return flags
 
 
 class Digits(Dataset[tuple[Tensor, int]]):

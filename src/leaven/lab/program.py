@@ -1,6 +1,7 @@
 """The program of a recipe or of a run, imported: its functions are called without running it."""
 
 import argparse
+import ast
 import inspect
 import sys
 from collections.abc import Callable
@@ -13,7 +14,7 @@ from leaven.formats.python_modules import load_module
 from leaven.formats.run_folder import PROGRAM
 from leaven.plan.plan import Plan
 from leaven.plan.values import ArgValue
-from leaven.program.names import Names
+from leaven.program.names import SHARED, Names
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import USER_FILE
 from leaven.runtime.seeding import seed_all
@@ -43,6 +44,21 @@ class Program:
             more |= {"channels": data.channels} if "channels" in wanted else {}
         return function(*first, **more)
 
+    def assigned(self, name: str, **objects: Any) -> Any:
+        """What `main` assigns to a variable, from these objects."""
+        self._carry_out(lambda one: isinstance(one, ast.Assign | ast.AnnAssign) and _assigns(one, name), objects)
+        return objects[name]
+
+    def train(self, **objects: Any) -> None:
+        """Carry out the phases, as `main` does with these objects."""
+        self._carry_out(lambda one: any(name.startswith(SHARED) for name in _called(one)), objects)
+
+    def _carry_out(self, is_wanted: Callable[[ast.stmt], bool], objects: dict[str, Any]) -> None:
+        parsed = ast.parse(self.file.read_text(encoding="utf-8"))
+        main = next(each for each in parsed.body if isinstance(each, ast.FunctionDef) and each.name == "main")
+        wanted = ast.Module([one for one in main.body if is_wanted(one)], type_ignores=[])
+        exec(compile(wanted, str(self.file), "exec"), vars(self.module), objects)
+
     def user_function(self, function: str, plan: Plan) -> Any:
         """What the recipe calls `mine.f`, of the module that the program has imported, under whatever name."""
         alias, _, name = function.partition(".")
@@ -57,6 +73,17 @@ def seed_of(plan: Plan, args: argparse.Namespace) -> int:
     """The seed of a program, which may be an `arg`."""
     given = next(argument.value for argument in plan.data.loading if argument.name == "seed")
     return int(getattr(args, Names(plan).arg(given.name)) if isinstance(given, ArgValue) else given)  # type: ignore[arg-type]
+
+
+def _assigns(statement: ast.Assign | ast.AnnAssign, name: str) -> bool:
+    targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
+    return any(isinstance(target, ast.Name) and target.id == name for target in targets)
+
+
+def _called(statement: ast.stmt) -> list[str]:
+    """The functions of the program that a statement calls."""
+    calls = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)]
+    return [function.id for function in calls if isinstance(function, ast.Name)]
 
 
 def _arguments(program: ModuleType, folder: Path) -> argparse.Namespace:

@@ -6,7 +6,7 @@ The objects are those of the program itself: it runs in a thread, and waits befo
 import os
 import tempfile
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -19,7 +19,6 @@ from leaven.lab.program import Program
 from leaven.pictures.batch import draw_batch
 from leaven.plan.plan import Plan
 from leaven.program.files import write_program
-from leaven.program.phases import function_names
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Stopped
 from leaven.runtime.run.phase import Phase
@@ -38,12 +37,10 @@ class Session:
         self._plan = plan
         write_program(plan, self.folder)
         self._program = Program(self.folder)
-        module = self._program.module
-        self.run: Run = module.build_run(self._program.args)
+        self.run: Run = self._program.assigned("run", args=self._program.args)
         self.data: Data = self._program.build_data(self.run.seed)
-        self.model: nn.Module = self._call(module.build_model)
-        self.metrics: Mapping[str, Metric] = self._call(module.build_metrics)
-        self._phases = [getattr(module, name) for name in function_names(plan)]
+        self.model: nn.Module = self._program.call(self._program.module.build_model, data=self.data)
+        self.metrics: Mapping[str, Metric] = self._program.assigned("metrics", data=self.data, args=self._program.args)
         self._turn = _Turn()
         self.run.before_batch = self._turn.wait
         self.run.shows_training = False
@@ -135,15 +132,12 @@ class Session:
 
     def _train(self) -> None:
         try:
-            for train in self._phases:
-                self._call(train, self.run, self.model, self.data, self.metrics)
+            objects = {"run": self.run, "model": self.model, "data": self.data, "metrics": self.metrics}
+            self._program.train(args=self._program.args, **objects)
         except BaseException as problem:
             self._turn.end(problem)
         else:
             self._turn.end(None)
-
-    def _call(self, function: Callable[..., Any], *first: Any) -> Any:
-        return self._program.call(function, *first, data=self.data)
 
 
 class _Turn:

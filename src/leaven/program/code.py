@@ -37,7 +37,12 @@ Code = str | Bracketed
 
 ARGS = "args: argparse.Namespace"
 CLASS_NAMES = "class_names: tuple[str, ...]"
-FROM_DATA = {"num_classes": "len(data.classes)", "num_outputs": "data.outputs", "channels": "data.channels"}
+FROM_DATA = {
+    "num_classes": "len(data.classes)",
+    "num_outputs": "data.outputs",
+    "channels": "data.channels",
+    "class_names": "data.classes",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +57,8 @@ class Function:
 
     def given(self, name: Callable[[str], str] = str) -> list[str]:
         """What a function that builds a part of the program is called with."""
-        known = {f"{variable}: int": code for variable, code in FROM_DATA.items()}
-        known[CLASS_NAMES] = "data.classes"
-        return [name("args") if parameter == ARGS else known[parameter] for parameter in self.parameters]
+        variables = [parameter.partition(":")[0] for parameter in self.parameters]
+        return [name("args") if variable == "args" else FROM_DATA[variable] for variable in variables]
 
     def lines(self) -> list[str]:
         head = statement(f"def {self.name}", call("", *self.parameters), depth=0, suffix=f" -> {self.returns}:")

@@ -5,8 +5,7 @@ from textwrap import wrap
 
 from leaven.plan.plan import Plan, ProgramArg
 from leaven.program.code import (
-    ARGS,
-    CLASS_NAMES,
+    FROM_DATA,
     WIDTH,
     Code,
     Function,
@@ -23,13 +22,13 @@ from leaven.program.code import (
 from leaven.program.data import build_data
 from leaven.program.imports import Imports
 from leaven.program.model import build_model
-from leaven.program.names import Names, with_free_names
-from leaven.program.phases import function_names, phase_functions
+from leaven.program.names import Names, function_names, with_free_names
+from leaven.program.phases import phase_functions
 from leaven.program.techniques import teacher_functions
 from leaven.program.values import Values, cite
 from leaven.terminal.visible import visible
 
-_BUILT = ("data", "model", "metrics")
+_BUILT = ("data", "model")
 _TYPES = {"int": "int", "float": "float"}
 
 
@@ -45,11 +44,9 @@ def _written(plan: Plan, file: str, names: Names) -> str:
     values = Values(imports, names, plan.task)
     teachers = teacher_functions(plan, values)
     functions = [
-        _build_run(plan, values),
         build_data(plan, values),
         build_model(plan.model, values),
         *(function for _, function in teachers),
-        build_metrics(plan, values),
         *phase_functions(plan, values, teachers),
     ]
     functions.append(_main(plan, values, {function.name: function for function in functions}))
@@ -127,25 +124,7 @@ def flag(arg: ProgramArg, values: Values) -> Code:
     return call("parser.add_argument", *items)
 
 
-# -- metrics
-
-
-def build_metrics(plan: Plan, values: Values) -> Function:
-    with values.noting() as names:
-        entries: dict[str, Code] = {metric.name: values.call(metric.call) for metric in plan.metrics}
-    cited = cite(*(reason for metric in plan.metrics for reason in metric.call.because))
-    typed = {values.outputs: f"{values.outputs}: int", "class_names": CLASS_NAMES}
-    parameters = tuple(parameter for variable, parameter in typed.items() if variable in names)
-    return Function("build_metrics", parameters, values.task("Metrics"), statement("return ", mapping(entries), cited))
-
-
-# -- the run
-
-
-def _build_run(plan: Plan, values: Values) -> Function:
-    cited = cite(*(reason for each in plan.run.arguments for reason in each.because))
-    lines = [*deterministic(plan, values), *statement("return ", values.call(plan.run, "args"), cited)]
-    return Function("build_run", (ARGS,), values.runtime("Run"), lines)
+# -- main
 
 
 def deterministic(plan: Plan, values: Values) -> list[str]:
@@ -155,13 +134,12 @@ def deterministic(plan: Plan, values: Values) -> list[str]:
     return statement("", call("torch.use_deterministic_algorithms", "True"), cite(*plan.deterministic.because))
 
 
-# -- main
-
-
-def building_and_training(plan: Plan, functions: Mapping[str, Function], around: str = "") -> list[str]:
+def building_and_training(
+    plan: Plan, values: Values, functions: Mapping[str, Function], around: Code = ""
+) -> list[str]:
     """The lines of `main` that build data, model and metrics and call the phases: several of them `around` a block."""
     built = {name: flat(call(f"build_{name}", *functions[f"build_{name}"].given())) for name in _BUILT}
-    lines = [*(f"    {name} = {code}" for name, code in built.items())]
+    lines = [*(f"    {name} = {code}" for name, code in built.items()), *_metrics(plan, values)]
     if plan.data.measured_batch is not None:
         chosen = call("run.choose_batch_size", "model", "data")
         cited = cite(*plan.data.measured_batch.because)
@@ -175,16 +153,34 @@ def building_and_training(plan: Plan, functions: Mapping[str, Function], around:
         lines += statement("", call("run.store_decoded", split_code(one.split), **named), comment)
     lines.append("")
     is_block = bool(around) and len(plan.phases) > 1
-    lines += [f"    {around}"] if is_block else []
-    for name in function_names(plan):
-        args = ["args"] if ARGS in functions[name].parameters else []
-        lines += statement("", call(name, "run", "model", "data", "metrics", *args), depth=1 + is_block)
+    lines += statement("with ", around, "`--finish` leaves it early", suffix=":") if is_block else []
+    before = values.names.models_before
+    for phase, name in zip(plan.phases, function_names(plan), strict=True):
+        if phase.is_remembered:
+            copied = call(values.runtime("frozen_copy"), "model")
+            lines += statement(f"{before[phase.name]} = ", copied, depth=1 + is_block)
+        given = [parameter.partition(":")[0] for parameter in functions[name].parameters]
+        lines += statement("", call(name, *given), depth=1 + is_block)
     return lines
 
 
+def _metrics(plan: Plan, values: Values) -> list[str]:
+    with values.in_place(FROM_DATA):
+        entries: dict[str, Code] = {metric.name: values.call(metric.call) for metric in plan.metrics}
+    cited = cite(*(reason for metric in plan.metrics for reason in metric.call.because))
+    typed = "" if entries else f": {values.task('Metrics')}"
+    return statement(f"metrics{typed} = ", mapping(entries), cited)
+
+
 def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Function:
-    lines = ["    args = parse_args()", "    run = build_run(args)"]
-    lines += building_and_training(plan, functions, around="with run.training():  # `--finish` leaves it early")
+    cited = cite(*(reason for each in plan.run.arguments for reason in each.because))
+    lines = [
+        *deterministic(plan, values),
+        "    args = parse_args()",
+        *statement("run = ", values.call(plan.run, "args"), cited),
+    ]
+    around = call("run.training", *(text(phase.name) for phase in plan.phases))
+    lines += building_and_training(plan, values, functions, around)
     saved = call(values.imports.use("leaven.bundle.save_run"), "run", "model", "data", "scores")
     lines += ["", "    run.load_best(model)", *tested(plan, values), "    run.finish(scores)"]
     return Function("main", (), "None", [*lines, *merged(plan, values), *statement("", saved)])

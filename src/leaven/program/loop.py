@@ -22,7 +22,7 @@ def loop(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared
         comment = cite(*phase.early_stop.because)
     finish: dict[str, Code] = {"keep_optimizer": "True"} if phase.gives_optimizer else {}
     return [
-        *statement("for _ in ", call("phase.epochs", **stop), comment, suffix=":"),
+        *statement("for epoch in ", call("phase.epochs", **stop), comment, suffix=":"),
         *_unfreeze_later(phase, values),
         *_indented(calls(techniques, "before_epoch"), 2),
         f"{INDENT * 2}for inputs, targets in phase.batches({train}.train):",
@@ -47,7 +47,7 @@ def _unfreeze_later(phase: TrainPhase, values: Values) -> list[str]:
     norms = phase.unfreeze_later[0].norms
     named: dict[str, Code] = {"norms": word_or_paths(norms)} if norms != "frozen" else {}
     cited = cite(*(reason for one in phase.unfreeze_later for reason in one.because))
-    code = call(values.runtime("unfreeze_by_epoch"), "phase.model", "phase.epoch", *later, **named)
+    code = call(values.runtime("unfreeze_by_epoch"), "phase.model", "epoch", *later, **named)
     return statement("", code, cited, depth=2)
 
 

@@ -13,10 +13,35 @@ from keyword import iskeyword
 from pathlib import Path
 from unicodedata import normalize
 
-from leaven.plan.plan import Plan
+from leaven.plan.plan import Plan, TrainPhase
 
 _ARGUMENTS = Path(__file__).parents[1] / "runtime" / "run" / "arguments.py"  # what every program adds to its `args`
 _STAND_IN = "__stand_in_"
+SHARED = "train"  # the loop that several phases share, or the function of the only phase
+
+
+def function_names(plan: Plan) -> list[str]:
+    """The names of the functions of the phases: `train_fine_tune`; where there is only one phase, `train`."""
+    if len(plan.phases) == 1:
+        return [SHARED]
+    slugs = [_slug(phase) for phase in plan.phases]
+    found: list[str] = []
+    for number, slug in enumerate(slugs, 1):
+        name = f"{SHARED}_{slug}" if slugs.count(slug) == 1 else f"{SHARED}_{slug}_{number}"
+        while name in found:
+            name += "_"
+        found.append(name)
+    return found
+
+
+def models_before(plan: Plan) -> dict[str, str]:
+    """The variables that hold the model as it was when a phase began, by the name of that phase."""
+    named = zip(plan.phases, function_names(plan), strict=True)
+    return {each.name: f"model_before{name.removeprefix(SHARED)}" for each, name in named if each.is_remembered}
+
+
+def _slug(phase: TrainPhase) -> str:
+    return re.sub(r"\W+", "_", phase.name.lower(), flags=re.ASCII).strip("_") or "phase"
 
 
 def with_free_names(plan: Plan, write: Callable[["Names"], str]) -> str:
@@ -38,6 +63,7 @@ class Names:
             self._modules = {alias: f"{_STAND_IN}module_{at}" for at, alias in enumerate(aliases)}
         else:
             self._modules = _free(aliases, self._taken, "user")
+        self.models_before = models_before(plan)
         self._args = _free((arg.name for arg in plan.args), _of_every_program(), "arg")
 
     def user(self, target: str) -> str:

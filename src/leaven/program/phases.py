@@ -3,8 +3,6 @@
 Phases with the same plain loop share one function, `train`.
 """
 
-import re
-
 from leaven.catalog.hooks import PARAMETERS_METHOD
 from leaven.plan.plan import ParameterGroup, Plan, Reinitialise, SolveHead, TrainPhase
 from leaven.planning.explain import counted
@@ -24,6 +22,7 @@ from leaven.program.code import (
     text,
 )
 from leaven.program.loop import is_shareable, loop, word_or_paths
+from leaven.program.names import SHARED, function_names
 from leaven.program.techniques import (
     Teachers,
     Used,
@@ -38,8 +37,6 @@ from leaven.program.techniques import (
 )
 from leaven.program.values import Values, cite, cite_call, cite_or_explain
 
-_SHARED = "train"
-
 
 def phase_functions(plan: Plan, values: Values, teachers: Teachers) -> list[Function]:
     """The functions of the phases, after the loop that several of them share."""
@@ -49,24 +46,6 @@ def phase_functions(plan: Plan, values: Values, teachers: Teachers) -> list[Func
         for name, phase in zip(function_names(plan), plan.phases, strict=True)
     ]
     return [*([_shared_function(shared, plan, values)] if shared else []), *functions]
-
-
-def function_names(plan: Plan) -> list[str]:
-    """What the functions of the phases are called: `train_fine_tune`; where there is only one phase, `train`."""
-    if len(plan.phases) == 1:
-        return [_SHARED]
-    slugs = [_slug(phase) for phase in plan.phases]
-    found: list[str] = []
-    for number, slug in enumerate(slugs, 1):
-        name = f"{_SHARED}_{slug}" if slugs.count(slug) == 1 else f"{_SHARED}_{slug}_{number}"
-        while name in found:
-            name += "_"
-        found.append(name)
-    return found
-
-
-def _slug(phase: TrainPhase) -> str:
-    return re.sub(r"\W+", "_", phase.name.lower(), flags=re.ASCII).strip("_") or "phase"
 
 
 # -- the shared loop
@@ -84,7 +63,8 @@ def _loop_to_share(phase: TrainPhase, values: Values) -> list[str]:
     if not phase.trains or phase.solver is not None or not is_shareable(phase, techniques):
         return []
     with values.noting() as names:
-        lines = [*_begin(phase, [], values, "model"), *loop(phase, techniques, values, is_shared=True)]
+        begun = _begin(phase, [], values, "model", values.what_setup_does)
+        lines = [*begun, *loop(phase, techniques, values, is_shared=True)]
     return [] if names else lines
 
 
@@ -101,7 +81,7 @@ def _shared_function(lines: list[str], plan: Plan, values: Values) -> Function:
         f"metrics: {values.task('Metrics')}",
     )
     summary = docstring("The training loop of the phases.", depth=1)
-    return Function(_SHARED, parameters, "None", [*summary, *lines])
+    return Function(SHARED, parameters, "None", [*summary, *lines])
 
 
 def _given(phase: TrainPhase) -> tuple[str, ...]:
@@ -110,11 +90,11 @@ def _given(phase: TrainPhase) -> tuple[str, ...]:
     return ("phase", *variables(phase), *criterion, "optimizer", "schedule", "metrics")
 
 
-def _begin(phase: TrainPhase, techniques: list[Used], values: Values, model: str) -> list[str]:
+def _begin(phase: TrainPhase, techniques: list[Used], values: Values, model: str, comment: str) -> list[str]:
     own = ["criterion"] if phase.has_own_loss else []
     state: dict[str, Code] = {name: name for name in (*own, *with_state(techniques))}
     code = call("phase.setup", model, "optimizer", "schedule", **state)
-    return statement(f"{model}, optimizer = ", code, values.what_setup_does)
+    return statement(f"{model}, optimizer = ", code, comment)
 
 
 # -- the function of a phase
@@ -125,7 +105,7 @@ def _phase_function(
 ) -> Function:
     is_sharing = bool(shared) and _loop_to_share(phase, values) == shared
     with values.noting() as names:
-        body = _body(phase, plan, values, teachers, is_sharing=is_sharing)
+        body = _body(phase, plan, values, teachers, shared, is_sharing=is_sharing)
     parameters = [
         f"run: {values.runtime('Run')}",
         "model: nn.Module",
@@ -134,21 +114,21 @@ def _phase_function(
     ]
     if "args" in names:
         parameters.append(ARGS)
+    parameters += [f"{variable}: nn.Module" for variable in values.names.models_before.values() if variable in names]
     local = [f"    {variable} = {code}" for variable, code in FROM_DATA.items() if variable in names]
     summary = docstring(_summary(phase), depth=1)
     return Function(name, tuple(parameters), "None", [*summary, *local, *body])
 
 
-def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, *, is_sharing: bool) -> list[str]:
+def _body(
+    phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, shared: list[str], *, is_sharing: bool
+) -> list[str]:
     techniques = used_in(phase, values.names)
     model, data = variables(phase)
     if not phase.trains:
         techniques = [one for one in techniques if one.prepares]
     built, teachers = built_once(techniques, values, teachers)
     lines = [*on_data(techniques, values, teachers), *_views(phase, values), *_phase(phase, values)]
-    if phase.is_remembered:
-        copied = call(values.runtime("frozen_copy"), "model")
-        lines += statement(f"run.snapshots[{text(phase.name)}] = ", copied)
     lines += [*built, *_preparation(phase, techniques, values, teachers), *_freeze(phase, values)]
     lines += _measured(phase, "precision", call("phase.choose_precision", text("32-true"), text("bf16-mixed")))
     if phase.stored:
@@ -166,8 +146,11 @@ def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, *, 
         *taught(techniques, data)[0],
     ]
     if is_sharing:
-        return [*lines, *statement("", call(_SHARED, *_given(phase)))]
-    return [*lines, *_begin(phase, techniques, values, model), "", *loop(phase, techniques, values, is_shared=False)]
+        return [*lines, *statement("", call(SHARED, *_given(phase)))]
+    explained = next(each for each in plan.phases if each.trains and each.solver is None) is phase and not shared
+    comment = values.what_setup_does if explained else ""  # once in a program
+    begun = _begin(phase, techniques, values, model, comment)
+    return [*lines, *begun, "", *loop(phase, techniques, values, is_shared=False)]
 
 
 def _summary(phase: TrainPhase) -> str:
@@ -269,7 +252,7 @@ def _solve(phase: TrainPhase, solver: SolveHead, values: Values) -> list[str]:
     return [
         *statement("solver = ", made, cite(*solver.because)),
         "",
-        "    for _ in phase.epochs():",
+        "    for epoch in phase.epochs():",
         *statement("for head in ", "solver.heads()", "from strong to weak L2", depth=2, suffix=":"),
         *statement("", rated, depth=3),
         *statement("", call("phase.log", "solver.use_best()"), depth=2),

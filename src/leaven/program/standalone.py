@@ -14,7 +14,6 @@ from leaven.planning.passes import as_asked
 from leaven.program.code import WIDTH, Code, Function, call, docstring, statement, text
 from leaven.program.data import build_data
 from leaven.program.emit import (
-    build_metrics,
     building_and_training,
     described,
     deterministic,
@@ -109,7 +108,6 @@ class _Parts:
             build_data(plan, values),
             build_model(plan.model, values),
             *(function for _, function in teachers),
-            build_metrics(plan, values),
             *phase_functions(plan, values, teachers),
         ]
         main = _main(plan, values, {function.name: function for function in built})
@@ -238,7 +236,7 @@ def _main(plan: Plan, values: _PlainValues, functions: Mapping[str, Function]) -
         *deterministic(plan, values),
         "    args = parse_args()",
         *statement("run = ", call(values.runtime("Run"), "args", **named), cited),
-        *building_and_training(plan, functions),
+        *building_and_training(plan, values, functions),
     ]
     lines += ["", *_best(plan, values), *tested(plan, values), *merged(plan, values)]
     return Function("main", (), "None", [*lines, "    run.finish(model, data, scores)"])

@@ -159,7 +159,7 @@ def _stages(use: UseTechnique) -> Code:
 
 def _model(model: BuildModel | EarlierModel, values: Values, teachers: Teachers) -> Code:
     if isinstance(model, EarlierModel):
-        return f"run.snapshots[{text(model.phase)}]"
+        return values.name(values.names.models_before[model.phase])
     function = next(function for each, function in teachers if each == model)
     if isinstance(function, str):
         return function

@@ -166,7 +166,6 @@ def _of_phases(plan: Plan) -> dict[str, bool]:
         "averaged": any("model_for_eval" in use.hooks for use in techniques_of(plan)),
         "hands_over": len(phases) > 1 and (depends or bool(plan.user_modules)),
         "phase_of_best": not (phases[-1].trains and isinstance(phases[-1].epochs.value, int | float)),
-        "snapshots": any(phase.is_remembered for phase in phases),
         "keep_optimizer": any(phase.gives_optimizer or phase.takes_optimizer for phase in phases),
         "optimizer_generator": any(each.is_second_order or each.call.is_user for each in optimizers),
         "own_loss": any(phase.has_own_loss for phase in phases),

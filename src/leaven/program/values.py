@@ -1,6 +1,6 @@
 """Values of a plan as Python expressions, and the lines of the recipe that they come from."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 
 from leaven.plan.plan import Task, TrainPhase
@@ -35,6 +35,7 @@ class Values:
         self.used_args: set[str] = set()
         self._task = task.name
         self._names: set[str] = set()
+        self._in_place: Mapping[str, str] = {}
 
     def runtime(self, name: str) -> str:
         """A function or class of Leaven's runtime."""
@@ -48,8 +49,7 @@ class Values:
 
     def phase(self, phase: TrainPhase, **named: Code) -> Code:
         """The call that makes a phase."""
-        last: dict[str, Code] = {"is_last": "True"} if phase.is_last else {}
-        return call("run.phase", text(phase.name), "model", "data", **named, **last)
+        return call("run.phase", text(phase.name), "model", "data", **named)
 
     def backward(self, loss: str, **options: str) -> Code:
         """The call that computes the gradients of a loss."""
@@ -67,9 +67,16 @@ class Values:
         self._names = set()
         yield self._names
 
+    @contextmanager
+    def in_place(self, known: Mapping[str, str]) -> Iterator[None]:
+        """Writes the code of these names where they are used."""
+        self._in_place = known
+        yield
+        self._in_place = {}
+
     def name(self, name: str) -> str:
         self._names.add(name)
-        return name
+        return self._in_place.get(name, name)
 
     def value(self, value: Value) -> Code:
         match value:

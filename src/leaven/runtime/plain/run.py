@@ -71,7 +71,6 @@ class Run:
         self.saved = self.load("last.pt") or {"phase": -1, "threads": torch.get_num_threads()}  #: if not threads
         torch.set_num_threads(self.saved["threads"])  # sums of floats depend on it
         self.phases = self.epochs = 0  # so far
-        self.snapshots: dict[str, nn.Module] = {}  # the model as it was when a phase began  #: if snapshots
         self.optimizer_state: Mapping[str, Any] = {}  # what the phase before left  #: if keep_optimizer
         self.rows = 0  # that the loggers got  #: if loggers
         self.loggers = [make(self.folder) for make in loggers]  #: if loggers

@@ -54,15 +54,8 @@ class ChosenEpoch:
     scores: Mapping[str, float]
 
 
-class PhasesEnded(Failure):
+class PhasesEnded(Exception):
     """A program came to a phase that is left out; `Run.training` ends there."""
-
-    def __init__(self, phase: str) -> None:
-        self.told = f'left out: phase "{phase}" and those after it'
-        super().__init__(
-            f'the run is to be finished before the phase "{phase}"',
-            "in `main`, write `with run.training():` above the calls of the phases, and indent them",
-        )
 
 
 def best_so_far(folder: Path, *, keeps_best: bool) -> Ending:

@@ -122,8 +122,8 @@ class Run:
         self.data: Data | None = None
         self.optimizer_state: Mapping[str, Any] = {}  # what the phase before left
         self.unsaved_state: dict[str, dict[str, Any]] = {}  # of the user's code when training began, by owner
-        self.snapshots: dict[str, nn.Module] = {}  # the model as it was when a phase began
         self.phases = 0
+        self._names: Sequence[str] = ()  # of the phases, where there are several
         self.last_phase: Phase | None = None
         self.is_trained = False  # whether the final weights are known
         self.epochs_before = 0
@@ -245,12 +245,15 @@ class Run:
     # -- phases
 
     @contextmanager
-    def training(self) -> Iterator[None]:
-        """All phases; with `--finish`, those after the best epoch so far are left out."""
+    def training(self, first: str, /, *others: str) -> Iterator[None]:
+        """All phases, by their names; with `--finish`, those after the best epoch so far are left out."""
+        self._names = (first, *others)
+        if self._first_phase is not None and self._first_phase not in self._names:
+            raise Failure(f'there is no phase "{self._first_phase}"')
         try:
             yield
         except PhasesEnded as ended:
-            self.print(ended.told)
+            self.print(f'left out: phase "{ended}" and those after it')
 
     def store_decoded(self, split: Split, *, transforms: int = 0, exact: bool = True) -> None:
         """Decode each image of a split once, and apply the first `transforms`: later epochs and runs read the result.
@@ -283,9 +286,14 @@ class Run:
         accumulate: int = 1,
         precision: str | None = None,
         compile: bool = False,
-        is_last: bool = False,
     ) -> Phase:
         """The next phase, with the model on its device. Phases are numbered in the order of the calls."""
+        if self.phases >= len(self._names or (name,)):
+            raise Failure(
+                f'the phase "{name}" is not announced',
+                f"in `main`, call it within a block `with run.training(…, {json.dumps(name, ensure_ascii=False)}):`",
+            )
+        is_last = self.phases + 1 == len(self._names or (name,))
         if self.ending is not None and self.phases > self.ending.phase:
             raise PhasesEnded(name)
         use_precision(self.fabric, self._precision if precision is None else precision_of(precision))

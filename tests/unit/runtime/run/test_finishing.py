@@ -2,7 +2,6 @@
 
 import argparse
 import json
-import shutil
 import signal
 import sys
 from pathlib import Path
@@ -201,12 +200,32 @@ def test_flags_that_need_others_say_so(
     assert needed in capsys.readouterr().err
 
 
-def test_a_program_without_the_block_says_what_to_write(whole: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_phase_that_is_not_announced_is_reported_before_it_begins(whole: tuple[Path, Path], tmp_path: Path) -> None:
     file, _ = whole
-    folder = killed(file, "older", Moment(file="last.ckpt"))
-    older = tmp_path / "older.py"
-    older.write_text(file.read_text().replace("with run.training():", "if True:"))
-    shutil.copy(file.with_name("plan.json"), tmp_path)
-    running = at_work.start(older, "--resume", str(folder), "--finish")
+    edited = tmp_path / "edited.py"
+    edited.write_text(file.read_text().replace('with run.training("one", "two"):', 'with run.training("one"):'))
+    running = at_work.start(edited, "--output", str(tmp_path / "runs"))
     assert running.end() == 1
-    assert "write `with run.training():`" in running.said
+    assert 'the phase "two" is not announced' in running.said
+    assert 'run.training(…, "two"):`' in running.said
+
+
+@pytest.mark.parametrize(
+    ("now", "before"),
+    [
+        ('run.training("one", "two")', "run.training()"),
+        ("phase.setup(", "phase.begin("),
+        ("epochs=3)", "epochs=3, is_last=True)"),
+    ],
+)
+def test_a_program_of_an_older_version_is_to_be_generated_again(
+    whole: tuple[Path, Path], tmp_path: Path, now: str, before: str
+) -> None:
+    file, _ = whole
+    older = tmp_path / "older.py"
+    assert now in file.read_text()
+    older.write_text(file.read_text().replace(now, before))
+    running = at_work.start(older, "--output", str(tmp_path / "runs"))
+    assert running.end() == 1
+    assert "the program does not fit this version of Leaven" in running.said
+    assert "generate it again" in running.said

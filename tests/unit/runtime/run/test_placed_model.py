@@ -57,7 +57,7 @@ def phase(model: Net, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> runtim
     monkeypatch.setattr(sys, "argv", ["program.py"])
     args = runtime.parse(argparse.ArgumentParser(), output=str(tmp_path))
     run = runtime.Run(args, seed=0, monitor="val.accuracy")
-    phase = run.phase("one", model, digits(), epochs=2, is_last=True)
+    phase = run.phase("one", model, digits(), epochs=2)
     runtime.freeze(model, all_but=["head", "scale"])
     return phase
 

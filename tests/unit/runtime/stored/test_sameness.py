@@ -119,7 +119,7 @@ def trained(
     data = digits()
     torch.manual_seed(0)
     model = build()
-    phase = run.phase("one", model, data, epochs=2, is_last=True)
+    phase = run.phase("one", model, data, epochs=2)
     runtime.freeze(model, all_but=all_but)
     rest, features = phase.frozen_once(model, data) if stores else (model, data)
     criterion = nn.CrossEntropyLoss()
