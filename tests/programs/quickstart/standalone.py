@@ -361,10 +361,6 @@ def build_model(num_classes: int) -> nn.Module:
     return model
 
 
-def build_metrics(num_classes: int) -> Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train(
     phase: Phase,
     model: nn.Module,
@@ -375,7 +371,7 @@ def train(
 ) -> None:
     """The training loop of the phases."""
     model, optimizer = phase.setup(model, optimizer, schedule)  # an interrupted run resumes here
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches():
             loss = criterion(model(inputs), targets)
             loss.backward()
@@ -411,7 +407,7 @@ def main() -> None:
     run = Run(args, seed=0, monitor="val.accuracy")
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
     train_head(run, model, data, metrics)
     train_all(run, model, data, metrics)
