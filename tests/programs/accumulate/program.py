@@ -26,10 +26,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=3, monitor="val.accuracy", precision="bf16-mixed", threads=1)  # line 7
-
-
 def build_data() -> runtime.Data:
     transform = T.Compose(
         [
@@ -50,20 +46,16 @@ def build_model(num_classes: int) -> nn.Module:
     return timm.create_model("mobilenetv3_small_050", in_chans=1, num_classes=num_classes)  # line 2
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 4 epochs."""
-    phase = run.phase("train", model, data, epochs=4, accumulate=4, is_last=True)  # line 7
+    phase = run.phase("train", model, data, epochs=4, accumulate=4)  # line 7
     criterion = nn.CrossEntropyLoss()
     # line 5
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=0.05, momentum=0.9, weight_decay=1e-4, nesterov=True)
     schedule = runtime.linear(optimizer, phase.total_steps, warmup=20)  # line 6
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss / phase.batches_in_step)  # line 7
@@ -79,10 +71,10 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=3, monitor="val.accuracy", precision="bf16-mixed", threads=1)  # line 7
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
     train(run, model, data, metrics)
 

@@ -28,10 +28,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy", epochs=7, threads=1)
-
-
 def build_data() -> runtime.Data:
     transform = T.Compose(
         [
@@ -55,10 +51,6 @@ def build_model(num_classes: int) -> nn.Module:
     return model
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train(
     phase: runtime.Phase,
     model: nn.Module,
@@ -70,7 +62,7 @@ def train(
 ) -> None:
     """The training loop of the phases."""
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -129,7 +121,7 @@ def train_adapters(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
 
 def train_norms_too(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "norms too" (line 14): 2 epochs; 88,634 of 3,417,626 parameters trainable."""
-    phase = run.phase("norms too", model, data, epochs=2, is_last=True)  # line 14
+    phase = run.phase("norms too", model, data, epochs=2)  # line 14
     techniques.Ia3(on=["blocks.0.0.conv_pw"]).on_model(model)  # line 17
     runtime.freeze(  # lines 12, 15, 16, 17; adapters stay trainable
         model,
@@ -150,12 +142,12 @@ def train_norms_too(run: runtime.Run, model: nn.Module, data: runtime.Data, metr
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=7, threads=1)
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
-    with run.training():  # `--finish` leaves it early
+    with run.training("head", "adapters", "norms too"):  # `--finish` leaves it early
         train_head(run, model, data, metrics)
         train_adapters(run, model, data, metrics)
         train_norms_too(run, model, data, metrics)

@@ -30,10 +30,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy")
-
-
 def build_data(args: argparse.Namespace) -> runtime.Data:
     train_transform = T.Compose(
         [
@@ -73,13 +69,9 @@ def build_model(num_classes: int, args: argparse.Namespace) -> nn.Module:
     return model
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 25 epochs; 1,026 of 11,177,538 parameters trainable."""
-    phase = run.phase("train", model, data, epochs=25, is_last=True)  # line 15
+    phase = run.phase("train", model, data, epochs=25)  # line 15
     runtime.freeze(model, all_but=["fc"])  # line 12
     # the frozen layers run once per validation image; their outputs are in Leaven's cache
     rest, features = phase.frozen_once(model, data, only="val")
@@ -88,7 +80,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     schedule = runtime.step_down(optimizer, every=7 * phase.steps_per_epoch, factor=0.1)  # line 14
     rest, optimizer = phase.setup(rest, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(features.train):
             loss = criterion(rest(inputs), targets)
             phase.backward(loss)
@@ -102,10 +94,10 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy")
     data = build_data(args)
     model = build_model(len(data.classes), args)
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
     run.store_decoded(data.train)  # images are decoded once
 
     train(run, model, data, metrics)

@@ -30,10 +30,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy")
-
-
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
@@ -70,13 +66,9 @@ def build_model(num_classes: int) -> nn.Module:
     )
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 30 epochs."""
-    phase = run.phase("train", model, data, epochs=30, is_last=True)  # line 11
+    phase = run.phase("train", model, data, epochs=30)  # line 11
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)  # line 7
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
     schedule = runtime.one_cycle(optimizer, phase.total_steps, peak=0.1, warmup=0.3)  # line 8
@@ -85,7 +77,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     # devices, precision; an interrupted run resumes here
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             inputs, targets = mixup.on_batch(inputs, targets)
             loss = criterion(model(inputs), targets)
@@ -103,10 +95,10 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy")
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
     train(run, model, data, metrics)
 

@@ -26,11 +26,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    # line 11
-    return runtime.Run(args, seed=0, monitor="val.accuracy", checkpoint=runtime.CheckpointPolicy(steps=50, keep="all"))
-
-
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
@@ -72,13 +67,9 @@ def build_model(num_classes: int) -> nn.Module:
     return model
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 6 epochs; 11,168,451 of 11,178,051 parameters trainable."""
-    phase = run.phase("train", model, data, epochs=6, is_last=True)  # line 12
+    phase = run.phase("train", model, data, epochs=6)  # line 12
     # default: 24 training samples are too few for batch norms
     runtime.freeze(model, only=["bn1", "layer*.*.bn*", "layer*.0.downsample.1"])
     criterion = nn.CrossEntropyLoss()
@@ -87,7 +78,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     cutmix = techniques.Cutmix(classes=len(data.classes), alpha=0.8, probability=0.5)  # line 9
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             inputs, targets = cutmix.on_batch(inputs, targets)
             loss = criterion(model(inputs), targets)
@@ -102,10 +93,11 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    # line 11
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", checkpoint=runtime.CheckpointPolicy(steps=50, keep="all"))
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
     run.store_decoded(data.train)  # images are decoded once
     run.store_decoded(data.val, transforms=2)  # images are decoded, resized and cropped once
 

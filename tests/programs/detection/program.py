@@ -27,10 +27,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.map_50", epochs=6)
-
-
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
@@ -76,10 +72,6 @@ def build_model(num_classes: int) -> nn.Module:
     return model
 
 
-def build_metrics() -> task.Metrics:
-    return {"map": task.MeanAP()}
-
-
 def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "head" (line 8): 2 epochs; 41,580 of 2,220,380 parameters trainable."""
     phase = run.phase("head", model, data, epochs=2)  # line 8
@@ -89,7 +81,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             losses = model(inputs, targets)  # dict of losses
             loss = sum(losses.values())
@@ -105,7 +97,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
 
 def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "all" (line 9): 4 epochs; 1,330,836 of 2,220,380 parameters trainable."""
-    phase = run.phase("all", model, data, epochs=4, is_last=True)  # line 9
+    phase = run.phase("all", model, data, epochs=4)  # line 9
     runtime.freeze(  # line 10
         model,
         only=[
@@ -121,10 +113,9 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=5e-3, momentum=0.9)  # line 11
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     ema = techniques.Ema(model=model, decay=0.99)  # line 13
-    # devices, precision; an interrupted run resumes here
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
-    for _ in phase.epochs(stop_early="val.map_50", patience=2):  # line 12
+    for epoch in phase.epochs(stop_early="val.map_50", patience=2):  # line 12
         for inputs, targets in phase.batches(data.train):
             losses = model(inputs, targets)  # dict of losses
             loss = sum(losses.values())
@@ -143,14 +134,14 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.map_50", epochs=6)
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics()
+    metrics = {"map": task.MeanAP()}
     run.store_decoded(data.train)  # images are decoded once
     run.store_decoded(data.val)  # images are decoded once
 
-    with run.training():  # `--finish` leaves it early
+    with run.training("head", "all"):  # `--finish` leaves it early
         train_head(run, model, data, metrics)
         train_all(run, model, data, metrics)
 

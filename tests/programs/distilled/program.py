@@ -31,10 +31,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy", epochs=6)
-
-
 def build_data() -> runtime.Data:
     transform = T.Compose(
         [
@@ -67,10 +63,6 @@ def build_teacher() -> nn.Module:
     return model
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "alone" (line 6): 2 epochs."""
     phase = run.phase("alone", model, data, epochs=2)  # line 6
@@ -80,7 +72,7 @@ def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 7
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             inputs, targets = mixup.on_batch(inputs, targets)
             loss = criterion(model(inputs), targets)
@@ -93,10 +85,15 @@ def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     phase.finish()
 
 
-def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+def train_taught(
+    run: runtime.Run,
+    model: nn.Module,
+    data: runtime.Data,
+    metrics: task.Metrics,
+    model_before_taught: nn.Module,
+) -> None:
     """Phase "taught" (line 9): 4 epochs."""
-    phase = run.phase("taught", model, data, epochs=4, is_last=True)  # line 9
-    run.snapshots["taught"] = runtime.frozen_copy(model)
+    phase = run.phase("taught", model, data, epochs=4)  # line 9
     teacher = build_teacher()
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
@@ -117,7 +114,7 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         data=data,
         fabric=run.fabric,
         criterion=criterion,
-        teacher=run.snapshots["taught"],
+        teacher=model_before_taught,
         temperature=2,
         weight=0.3,
         method="dkd",
@@ -131,10 +128,9 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         method="attention",
         size=64,
     )
-    # devices, precision; an interrupted run resumes here
     model, optimizer = phase.setup(model, optimizer, schedule, distill=distill, hint=hint)
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             outputs = model(inputs)
             loss = criterion(outputs, targets)
@@ -155,14 +151,15 @@ def train_taught(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=6)
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
-    with run.training():  # `--finish` leaves it early
+    with run.training("alone", "taught"):  # `--finish` leaves it early
         train_alone(run, model, data, metrics)
-        train_taught(run, model, data, metrics)
+        model_before_taught = runtime.frozen_copy(model)
+        train_taught(run, model, data, metrics, model_before_taught)
 
     run.load_best(model)
     scores = task.evaluate(run, model, data.test, metrics)

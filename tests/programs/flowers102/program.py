@@ -28,11 +28,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/flowers")  # line 11
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    # lines 9, 10
-    return runtime.Run(args, seed=0, monitor="val.accuracy", precision="bf16-mixed", loggers=[runtime.TensorBoard])
-
-
 def build_data(args: argparse.Namespace) -> runtime.Data:
     train_transform = T.Compose(
         [
@@ -77,16 +72,9 @@ def build_model(num_classes: int) -> nn.Module:
     return model
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {  # line 7
-        "accuracy": Accuracy(task="multiclass", num_classes=num_classes),
-        "accuracy_top5": Accuracy(task="multiclass", num_classes=num_classes, top_k=5),
-    }
-
-
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 20 epochs."""
-    phase = run.phase("train", model, data, epochs=20, accumulate=2, is_last=True)  # line 9
+    phase = run.phase("train", model, data, epochs=20, accumulate=2)  # line 9
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(  # line 8
         runtime.parameter_groups(
@@ -98,7 +86,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss / phase.batches_in_step)  # line 9
@@ -113,10 +101,14 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    # lines 9, 10
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", precision="bf16-mixed", loggers=[runtime.TensorBoard])
     data = build_data(args)
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {  # line 7
+        "accuracy": Accuracy(task="multiclass", num_classes=len(data.classes)),
+        "accuracy_top5": Accuracy(task="multiclass", num_classes=len(data.classes), top_k=5),
+    }
 
     train(run, model, data, metrics)
 

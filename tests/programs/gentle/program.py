@@ -31,10 +31,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy", epochs=10, threads=1)
-
-
 def build_data() -> runtime.Data:
     transform = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
     dataset = runtime.digits()  # line 4
@@ -53,10 +49,6 @@ def build_model(num_classes: int) -> nn.Module:
     )
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "from the head down" (line 8): 4 epochs."""
     phase = run.phase("from the head down", model, data, epochs=4)  # line 8
@@ -68,8 +60,8 @@ def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.D
     progressive_resizing = techniques.ProgressiveResizing(start=0.5, until=round(0.5 * phase.total_epochs))  # line 11
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
-        runtime.unfreeze_by_epoch(phase.model, phase.epoch, (1, ["2"]), (2, ["1"]), (3, ["0"]))  # line 9
+    for epoch in phase.epochs():
+        runtime.unfreeze_by_epoch(phase.model, epoch, (1, ["2"]), (2, ["1"]), (3, ["0"]))  # line 9
         progressive_resizing.before_epoch(phase)
         for inputs, targets in phase.batches(data.train):
             inputs, targets = progressive_resizing.on_batch(inputs, targets)
@@ -85,7 +77,7 @@ def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.D
 
 def train_average(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "average" (line 13): 6 epochs; 19,530 of 19,706 parameters trainable."""
-    phase = run.phase("average", model, data, epochs=6, is_last=True)  # line 13
+    phase = run.phase("average", model, data, epochs=6)  # line 13
     stochastic_depth = techniques.StochasticDepth(rate=0.1)  # line 16
     stochastic_depth.on_model(model)
     runtime.freeze(model, only=["0"])  # line 14
@@ -101,11 +93,10 @@ def train_average(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
         lr=0.02,
         start=round(0.5 * phase.total_epochs),
     )
-    # devices, precision; an interrupted run resumes here
     model, optimizer = phase.setup(model, optimizer, schedule, swa=swa)
 
-    for _ in phase.epochs():
-        runtime.unfreeze_by_epoch(phase.model, phase.epoch, (2, ["1"]))  # line 15
+    for epoch in phase.epochs():
+        runtime.unfreeze_by_epoch(phase.model, epoch, (2, ["1"]))  # line 15
         swa.before_epoch(phase)
         for inputs, targets in phase.batches(data.train):
             for _ in sam.around_step(model):
@@ -125,12 +116,12 @@ def train_average(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=10, threads=1)
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
-    with run.training():  # `--finish` leaves it early
+    with run.training("from the head down", "average"):  # `--finish` leaves it early
         train_from_the_head_down(run, model, data, metrics)
         train_average(run, model, data, metrics)
 

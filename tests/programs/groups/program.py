@@ -28,10 +28,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy")
-
-
 def build_data() -> runtime.Data:
     transform = T.Compose(
         [
@@ -56,10 +52,6 @@ def build_model(num_classes: int) -> nn.Module:
     return model
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train(
     run: runtime.Run,
     model: nn.Module,
@@ -68,7 +60,7 @@ def train(
     args: argparse.Namespace,
 ) -> None:
     """Phase "train": 8 epochs; 3,341,802 of 3,383,818 parameters trainable."""
-    phase = run.phase("train", model, data, epochs=8, is_last=True)  # line 12
+    phase = run.phase("train", model, data, epochs=8)  # line 12
     runtime.freeze(model, only=["bn*", "blocks.*.*.bn*"])  # default: 1,437 training samples are too few for batch norms
     criterion = nn.CrossEntropyLoss()
     optimizer = timm.optim.Lamb(  # line 7
@@ -83,7 +75,7 @@ def train(
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=2 * phase.steps_per_epoch, end=0.01)  # line 11
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -97,10 +89,10 @@ def train(
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy")
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
     train(run, model, data, metrics, args)
 

@@ -28,11 +28,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/digits")  # base.leaven, line 12
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    torch.use_deterministic_algorithms(True)  # line 6
-    return runtime.Run(args, seed=0, monitor="val.accuracy")
-
-
 def build_data() -> runtime.Data:
     transform = T.Compose(
         [
@@ -53,10 +48,6 @@ def build_model(num_classes: int) -> nn.Module:
     return timm.create_model("resnet18", in_chans=1, num_classes=num_classes)  # base.leaven, line 5
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train(
     run: runtime.Run,
     model: nn.Module,
@@ -65,7 +56,7 @@ def train(
     args: argparse.Namespace,
 ) -> None:
     """Phase "train": as many epochs as the command line says."""
-    phase = run.phase("train", model, data, epochs=args.epochs, is_last=True)  # base.leaven, line 11
+    phase = run.phase("train", model, data, epochs=args.epochs)  # base.leaven, line 11
     criterion = nn.CrossEntropyLoss()
     # line 4; base.leaven, line 9
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=args.lr, weight_decay=0.05)
@@ -75,7 +66,7 @@ def train(
     # devices, precision; an interrupted run resumes here
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -91,11 +82,12 @@ def train(
 
 
 def main() -> None:
+    torch.use_deterministic_algorithms(True)  # line 6
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy")
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
     train(run, model, data, metrics, args)
 

@@ -28,10 +28,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.average_precision")
-
-
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
@@ -70,16 +66,9 @@ def build_model(num_classes: int) -> nn.Module:
     return model
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {  # line 7
-        "average_precision": AveragePrecision(task="multilabel", num_labels=num_classes, average="macro"),
-        "f1": F1Score(task="multilabel", num_labels=num_classes, average="micro"),
-    }
-
-
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 5 epochs; 11,168,964 of 11,178,564 parameters trainable."""
-    phase = run.phase("train", model, data, epochs=5, is_last=True)  # line 9
+    phase = run.phase("train", model, data, epochs=5)  # line 9
     # default: 26 training samples are too few for batch norms
     runtime.freeze(model, only=["bn1", "layer*.*.bn*", "layer*.0.downsample.1"])
     criterion = nn.BCEWithLogitsLoss()
@@ -89,7 +78,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     cutmix = techniques.Cutmix(classes=len(data.classes))  # line 8
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             inputs, targets = cutmix.on_batch(inputs, targets)
             loss = criterion(model(inputs), targets)
@@ -104,10 +93,13 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.average_precision")
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {  # line 7
+        "average_precision": AveragePrecision(task="multilabel", num_labels=len(data.classes), average="macro"),
+        "f1": F1Score(task="multilabel", num_labels=len(data.classes), average="micro"),
+    }
     run.store_decoded(data.train, transforms=1)  # images are decoded and resized once
     run.store_decoded(data.val, transforms=1)  # images are decoded and resized once
 

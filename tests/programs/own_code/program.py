@@ -31,10 +31,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy", threads=1)
-
-
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
@@ -68,17 +64,9 @@ def build_model(num_classes: int, args: argparse.Namespace) -> nn.Module:
     return mine.Net(width=args.width, classes=num_classes)  # line 6
 
 
-def build_metrics(num_classes: int, class_names: tuple[str, ...]) -> task.Metrics:
-    return {  # line 13
-        "accuracy": Accuracy(task="multiclass", num_classes=num_classes),
-        "f1_8": task.F1Of("8", class_names),
-        "surprise": task.Mean(mine.surprise),
-    }
-
-
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 5 epochs."""
-    phase = run.phase("train", model, data, epochs=5, is_last=True)  # line 16
+    phase = run.phase("train", model, data, epochs=5)  # line 16
     smooth = mine.Smooth(beta=1.5)  # line 14
     smooth.on_model(model)
     bundle.note_change(model, smooth, beta=1.5)  # the bundle repeats it; fails here if it can't
@@ -87,7 +75,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = mine.train_step(model, (inputs, targets), criterion)  # line 15
             phase.backward(loss)
@@ -101,10 +89,14 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", threads=1)
     data = build_data()
     model = build_model(len(data.classes), args)
-    metrics = build_metrics(len(data.classes), data.classes)
+    metrics = {  # line 13
+        "accuracy": Accuracy(task="multiclass", num_classes=len(data.classes)),
+        "f1_8": task.F1Of("8", data.classes),
+        "surprise": task.Mean(mine.surprise),
+    }
 
     train(run, model, data, metrics)
 

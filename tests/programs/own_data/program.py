@@ -28,10 +28,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy")
-
-
 def build_data() -> runtime.Data:
     transform = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
     dataset = runtime.user_dataset(partial(mine.Spirals, count=400))  # line 5
@@ -45,19 +41,15 @@ def build_model(num_classes: int) -> nn.Module:
     return mine.Perceptron(hidden=32, num_classes=num_classes)  # line 4
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 8 epochs."""
-    phase = run.phase("train", model, data, epochs=8, is_last=True)  # line 9
+    phase = run.phase("train", model, data, epochs=8)  # line 9
     criterion = nn.CrossEntropyLoss()
     optimizer = mine.Calm(runtime.trainable(model), lr=0.01)  # line 6
     schedule = mine.breathe(optimizer, period=4)  # line 7
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -73,10 +65,10 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy")
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
     train(run, model, data, metrics)
 

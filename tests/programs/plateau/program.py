@@ -31,10 +31,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.f1")  # line 9
-
-
 def build_data() -> runtime.Data:
     transform = T.Compose(
         [
@@ -58,16 +54,9 @@ def build_model(num_classes: int) -> nn.Module:
     return model
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {  # line 6
-        "f1": F1Score(task="multiclass", num_classes=num_classes, average="macro"),
-        "accuracy_top3": Accuracy(task="multiclass", num_classes=num_classes, top_k=3),
-    }
-
-
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 100 epochs; 1,285,386 of 3,383,818 parameters trainable."""
-    phase = run.phase("train", model, data, epochs=100, is_last=True)  # line 11
+    phase = run.phase("train", model, data, epochs=100)  # line 11
     runtime.freeze(  # line 5
         model,
         all_but=[
@@ -87,7 +76,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     schedule = runtime.plateau(optimizer, higher_is_better=True, factor=0.3, patience=2)  # line 8
     rest, optimizer = phase.setup(rest, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs(stop_early="val.f1", patience=6, at_least=1e-3):  # line 10
+    for epoch in phase.epochs(stop_early="val.f1", patience=6, at_least=1e-3):  # line 10
         for inputs, targets in phase.batches(features.train):
             loss = criterion(rest(inputs), targets)
             phase.backward(loss)
@@ -102,10 +91,13 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.f1")  # line 9
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {  # line 6
+        "f1": F1Score(task="multiclass", num_classes=len(data.classes), average="macro"),
+        "accuracy_top3": Accuracy(task="multiclass", num_classes=len(data.classes), top_k=3),
+    }
 
     train(run, model, data, metrics)
 

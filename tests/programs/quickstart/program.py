@@ -26,10 +26,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy", epochs=13)
-
-
 def build_data() -> runtime.Data:
     transform = T.Compose(
         [
@@ -53,10 +49,6 @@ def build_model(num_classes: int) -> nn.Module:
     return model
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train(
     phase: runtime.Phase,
     model: nn.Module,
@@ -68,7 +60,7 @@ def train(
 ) -> None:
     """The training loop of the phases."""
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -94,7 +86,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
 
 def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "all" (line 6): 3 epochs; 3,341,802 of 3,383,818 parameters trainable."""
-    phase = run.phase("all", model, data, epochs=3, is_last=True)  # line 6
+    phase = run.phase("all", model, data, epochs=3)  # line 6
     runtime.freeze(model, only=["bn*", "blocks.*.*.bn*"])  # default: 1,437 training samples are too few for batch norms
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # line 6
@@ -104,12 +96,12 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=13)
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
-    with run.training():  # `--finish` leaves it early
+    with run.training("head", "all"):  # `--finish` leaves it early
         train_head(run, model, data, metrics)
         train_all(run, model, data, metrics)
 

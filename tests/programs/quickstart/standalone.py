@@ -263,9 +263,9 @@ class Phase:
             where = {"phase": self.number, "epoch": self.epoch, "best": self.best, "threads": torch.get_num_threads()}
             self.run.save("last.pt", {**where, "state": state})
 
-    def batches(self) -> Iterator[tuple[Any, Tensor]]:
+    def batches(self, train: Split) -> Iterator[tuple[Any, Tensor]]:
         """The batches of an epoch; what is drawn in each follows from (seed, epoch, batch)."""
-        epoch, train = self.epochs_before + self.epoch, self.data.train
+        epoch = self.epochs_before + self.epoch
         batches = tqdm(train.batches(epoch), total=train.steps, leave=False, disable=None)
         for batch, (inputs, targets) in enumerate(batches):
             torch.manual_seed(derive_seed(self.run.seed, epoch, batch, 0))
@@ -364,6 +364,7 @@ def build_model(num_classes: int) -> nn.Module:
 def train(
     phase: Phase,
     model: nn.Module,
+    data: Data,
     criterion: Criterion,
     optimizer: torch.optim.Optimizer,
     schedule: torch.optim.lr_scheduler.LRScheduler,
@@ -372,14 +373,14 @@ def train(
     """The training loop of the phases."""
     model, optimizer = phase.setup(model, optimizer, schedule)  # an interrupted run resumes here
     for epoch in phase.epochs():
-        for inputs, targets in phase.batches():
+        for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             loss.backward()
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)
-        phase.end_epoch(evaluate(phase.run, model, phase.data.val, metrics, criterion))
+        phase.end_epoch(evaluate(phase.run, model, data.val, metrics, criterion))
 
 
 def train_head(run: Run, model: nn.Module, data: Data, metrics: Metrics) -> None:
@@ -387,19 +388,19 @@ def train_head(run: Run, model: nn.Module, data: Data, metrics: Metrics) -> None
     phase = Phase(run, "head", model, data, epochs=10)  # line 5
     freeze(model, all_but=["classifier"])  # line 5
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(trainable(model), lr=3e-3)
+    optimizer = torch.optim.AdamW(trainable(model), lr=3e-3)  # default: only new layers are trainable
     schedule = cosine(optimizer, phase.total_steps, warmup=0.05)
-    train(phase, model, criterion, optimizer, schedule, metrics)
+    train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 
 def train_all(run: Run, model: nn.Module, data: Data, metrics: Metrics) -> None:
     """Phase "all" (line 6): 3 epochs; 3,341,802 of 3,383,818 parameters trainable."""
     phase = Phase(run, "all", model, data, epochs=3)  # line 6
-    freeze(model, only=["bn*", "blocks.*.*.bn*"])
+    freeze(model, only=["bn*", "blocks.*.*.bn*"])  # default: 1,437 training samples are too few for batch norms
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(trainable(model), lr=1e-3)  # line 6
     schedule = cosine(optimizer, phase.total_steps, warmup=0.05)
-    train(phase, model, criterion, optimizer, schedule, metrics)
+    train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 
 def main() -> None:

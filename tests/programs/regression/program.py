@@ -28,10 +28,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.mae", lower_is_better=["mae"])
-
-
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
@@ -71,13 +67,9 @@ def build_model(num_outputs: int) -> nn.Module:
     return model
 
 
-def build_metrics() -> task.Metrics:
-    return {"mae": MeanAbsoluteError(), "r2": R2Score()}  # line 8
-
-
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 5 epochs; 11,167,938 of 11,177,538 parameters trainable."""
-    phase = run.phase("train", model, data, epochs=5, is_last=True)  # line 10
+    phase = run.phase("train", model, data, epochs=5)  # line 10
     # default: 26 training samples are too few for batch norms
     runtime.freeze(model, only=["bn1", "layer*.*.bn*", "layer*.0.downsample.1"])
     criterion = nn.HuberLoss(delta=0.5)  # line 7
@@ -87,7 +79,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 9
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             inputs, targets = mixup.on_batch(inputs, targets)
             loss = criterion(model(inputs), targets)
@@ -102,10 +94,10 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.mae", lower_is_better=["mae"])
     data = build_data()
     model = build_model(data.outputs)
-    metrics = build_metrics()
+    metrics = {"mae": MeanAbsoluteError(), "r2": R2Score()}  # line 8
     run.store_decoded(data.train, transforms=1)  # images are decoded and resized once
     run.store_decoded(data.val, transforms=1)  # images are decoded and resized once
 

@@ -26,10 +26,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy", epochs=6)
-
-
 def build_data() -> runtime.Data:
     transform = T.Compose(
         [
@@ -53,10 +49,6 @@ def build_model(num_classes: int) -> nn.Module:
     return model
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train_late_layers(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "late layers" (line 5): 4 epochs; 2,680,490 of 3,383,818 parameters trainable."""
     phase = run.phase("late layers", model, data, epochs=4)  # line 5
@@ -69,7 +61,7 @@ def train_late_layers(run: runtime.Run, model: nn.Module, data: runtime.Data, me
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)  # line 10
     rest, optimizer = phase.setup(rest, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(features.train):
             loss = criterion(rest(inputs), targets)
             phase.backward(loss)
@@ -83,14 +75,14 @@ def train_late_layers(run: runtime.Run, model: nn.Module, data: runtime.Data, me
 
 def train_norms(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "norms" (line 12): 2 epochs; 54,826 of 3,383,818 parameters trainable."""
-    phase = run.phase("norms", model, data, epochs=2, is_last=True)  # line 12
+    phase = run.phase("norms", model, data, epochs=2)  # line 12
     runtime.freeze(model, all_but=["bn*", "blocks.*.*.bn*", "classifier"], norms="train")  # line 13
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=1e-3)  # line 14
     schedule = torch.optim.lr_scheduler.CyclicLR(optimizer, base_lr=1e-4, max_lr=1e-3, step_size_up=10)  # line 15
-    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
+    model, optimizer = phase.setup(model, optimizer, schedule)
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -104,12 +96,12 @@ def train_norms(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=6)
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
-    with run.training():  # `--finish` leaves it early
+    with run.training("late layers", "norms"):  # `--finish` leaves it early
         train_late_layers(run, model, data, metrics)
         train_norms(run, model, data, metrics)
 

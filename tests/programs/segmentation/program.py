@@ -26,10 +26,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.iou", epochs=2)
-
-
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
@@ -70,13 +66,6 @@ def build_model(num_classes: int) -> nn.Module:
     return model
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {
-        "iou": JaccardIndex(task="multiclass", num_classes=num_classes, ignore_index=-100, average="macro"),
-        "accuracy": Accuracy(task="multiclass", num_classes=num_classes, ignore_index=-100),
-    }
-
-
 def train_decoder(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "decoder" (line 9): 1 epoch; 213,002 of 3,171,850 parameters trainable."""
     phase = run.phase("decoder", model, data, epochs=1)  # line 9
@@ -86,7 +75,7 @@ def train_decoder(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -100,16 +89,15 @@ def train_decoder(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
 
 def train_everything(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "everything" (line 10): 1 epoch; 3,132,394 of 3,171,850 parameters trainable."""
-    phase = run.phase("everything", model, data, epochs=1, is_last=True)  # line 10
+    phase = run.phase("everything", model, data, epochs=1)  # line 10
     runtime.freeze(model, only=["bn1", "blocks.*.*.bn*"])  # default: 20 training samples are too few for batch norms
     criterion = runtime.DiceLoss()  # line 7
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)  # line 10
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     ema = techniques.Ema(model=model, decay=0.9)  # line 10
-    # devices, precision; an interrupted run resumes here
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -126,12 +114,15 @@ def train_everything(run: runtime.Run, model: nn.Module, data: runtime.Data, met
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.iou", epochs=2)
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {
+        "iou": JaccardIndex(task="multiclass", num_classes=len(data.classes), ignore_index=-100, average="macro"),
+        "accuracy": Accuracy(task="multiclass", num_classes=len(data.classes), ignore_index=-100),
+    }
 
-    with run.training():  # `--finish` leaves it early
+    with run.training("decoder", "everything"):  # `--finish` leaves it early
         train_decoder(run, model, data, metrics)
         train_everything(run, model, data, metrics)
 

@@ -33,10 +33,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy", epochs=11, threads=1)
-
-
 def build_data() -> runtime.Data:
     transform = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
     dataset = runtime.digits()  # line 3
@@ -55,10 +51,6 @@ def build_model(num_classes: int) -> nn.Module:
     )
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train_learn(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "learn" (line 5): 4 epochs."""
     phase = run.phase("learn", model, data, epochs=4)  # line 5
@@ -67,7 +59,7 @@ def train_learn(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -79,10 +71,15 @@ def train_learn(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     phase.finish()
 
 
-def train_shrink(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+def train_shrink(
+    run: runtime.Run,
+    model: nn.Module,
+    data: runtime.Data,
+    metrics: task.Metrics,
+    model_before_shrink: nn.Module,
+) -> None:
     """Phase "shrink" (line 7): 3 epochs."""
     phase = run.phase("shrink", model, data, epochs=3)  # line 7
-    run.snapshots["shrink"] = runtime.frozen_copy(model)
     techniques.Prune(  # line 8
         run=run,
         data=data,
@@ -97,15 +94,14 @@ def train_shrink(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
         data=data,
         fabric=run.fabric,
         criterion=criterion,
-        teacher=run.snapshots["shrink"],
+        teacher=model_before_shrink,
         temperature=2,
         weight=0.5,
     )
     taught = phase.teacher_once(distill.teacher, data)  # the teacher runs once per image; batches have its outputs
-    # devices, precision; an interrupted run resumes here
     model, optimizer = phase.setup(model, optimizer, schedule, distill=distill)
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(taught.train):
             outputs = model(inputs)
             loss = criterion(outputs, targets)
@@ -121,7 +117,7 @@ def train_shrink(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics
 
 def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "thin out" (line 11): 4 epochs."""
-    phase = run.phase("thin out", model, data, epochs=4, is_last=True)  # line 11
+    phase = run.phase("thin out", model, data, epochs=4)  # line 11
     prune = techniques.Prune(  # line 12
         run=run,
         data=data,
@@ -135,10 +131,9 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     ema = techniques.Ema(model=model, decay=0.9)  # line 13
-    # devices, precision; an interrupted run resumes here
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         prune.before_epoch(phase)
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
@@ -156,14 +151,15 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=11, threads=1)
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
-    with run.training():  # `--finish` leaves it early
+    with run.training("learn", "shrink", "thin out"):  # `--finish` leaves it early
         train_learn(run, model, data, metrics)
-        train_shrink(run, model, data, metrics)
+        model_before_shrink = runtime.frozen_copy(model)
+        train_shrink(run, model, data, metrics, model_before_shrink)
         train_thin_out(run, model, data, metrics)
 
     run.load_best(model)

@@ -28,10 +28,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy", epochs=3, threads=1)
-
-
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
@@ -72,10 +68,6 @@ def build_model(num_classes: int) -> nn.Module:
     return model
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "head" (line 9): solved; 12,810 of 3,383,818 parameters trainable."""
     data = data.with_views(2)  # line 11
@@ -86,7 +78,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     criterion = nn.CrossEntropyLoss()
     solver = runtime.HeadSolver(phase, rest, features, criterion, views=2)  # line 10
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for head in solver.heads():  # from strong to weak L2
             solver.rate(task.evaluate(run, head, solver.val, metrics, criterion))
         phase.log(solver.use_best())
@@ -96,14 +88,14 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
 
 def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "all" (line 13): 2 epochs; 3,341,802 of 3,383,818 parameters trainable."""
-    phase = run.phase("all", model, data, epochs=2, is_last=True)  # line 13
+    phase = run.phase("all", model, data, epochs=2)  # line 13
     runtime.freeze(model, only=["bn*", "blocks.*.*.bn*"])  # default: 1,437 training samples are too few for batch norms
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)  # line 8
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -117,12 +109,12 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=3, threads=1)
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
-    with run.training():  # `--finish` leaves it early
+    with run.training("head", "all"):  # `--finish` leaves it early
         train_head(run, model, data, metrics)
         train_all(run, model, data, metrics)
 

@@ -29,10 +29,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy")
-
-
 def build_data() -> runtime.Data:
     tokenize = runtime.Tokenizer("distilbert-base-uncased")
     dataset = runtime.table("pairs.jsonl", text=["premise", "hypothesis"], target=task.Label("label"))  # line 3
@@ -46,13 +42,9 @@ def build_model(num_classes: int) -> nn.Module:
     return runtime.text_model("distilbert-base-uncased", num_labels=num_classes, pretrained=True)  # line 2
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 2 epochs; 76,804 of 66,439,684 parameters trainable."""
-    phase = run.phase("train", model, data, epochs=2, is_last=True)  # line 5
+    phase = run.phase("train", model, data, epochs=2)  # line 5
     techniques.Lora(  # line 4
         rank=4,
         on=["distilbert.transformer.layer.*.attention.q_lin", "distilbert.transformer.layer.*.attention.v_lin"],
@@ -66,7 +58,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -80,10 +72,10 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy")
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
     train(run, model, data, metrics)
 

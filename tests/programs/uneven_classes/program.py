@@ -30,10 +30,6 @@ def parse_args() -> argparse.Namespace:
     return runtime.parse(parser, output="runs/recipe")
 
 
-def build_run(args: argparse.Namespace) -> runtime.Run:
-    return runtime.Run(args, seed=0, monitor="val.accuracy", epochs=8)
-
-
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
@@ -75,13 +71,6 @@ def build_model(num_classes: int) -> nn.Module:
     return model
 
 
-def build_metrics(num_classes: int) -> task.Metrics:
-    return {  # line 11
-        "accuracy": Accuracy(task="multiclass", num_classes=num_classes),
-        "recall": Recall(task="multiclass", num_classes=num_classes, average="macro"),
-    }
-
-
 def train(
     phase: runtime.Phase,
     model: nn.Module,
@@ -93,7 +82,7 @@ def train(
 ) -> None:
     """The training loop of the phases."""
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
-    for _ in phase.epochs():
+    for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -119,7 +108,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
 
 def train_last_stage(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "last stage" (line 16): 5 epochs; 8,395,267 of 11,178,051 parameters trainable."""
-    phase = run.phase("last stage", model, data, epochs=5, is_last=True)  # line 16
+    phase = run.phase("last stage", model, data, epochs=5)  # line 16
     runtime.freeze(model, all_but=["layer4", "fc"])  # line 17
     # the frozen layers run once per validation image; their outputs are in Leaven's cache
     rest, features = phase.frozen_once(model, data, only="val")
@@ -131,13 +120,16 @@ def train_last_stage(run: runtime.Run, model: nn.Module, data: runtime.Data, met
 
 def main() -> None:
     args = parse_args()
-    run = build_run(args)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=8)
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = build_metrics(len(data.classes))
+    metrics = {  # line 11
+        "accuracy": Accuracy(task="multiclass", num_classes=len(data.classes)),
+        "recall": Recall(task="multiclass", num_classes=len(data.classes), average="macro"),
+    }
     run.store_decoded(data.train, transforms=1)  # images are decoded and resized once
 
-    with run.training():  # `--finish` leaves it early
+    with run.training("head", "last stage"):  # `--finish` leaves it early
         train_head(run, model, data, metrics)
         train_last_stage(run, model, data, metrics)
 

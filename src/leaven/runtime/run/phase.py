@@ -321,10 +321,8 @@ class Phase:
                 self.run.write(epoch_file(self.number, loop.epoch), self._weights(self.state["model"]))
             self.outlook.end_epoch()
 
-    def batches(self, split: Split | None = None) -> Iterator[tuple[Any, Any]]:
+    def batches(self, split: Split) -> Iterator[tuple[Any, Any]]:
         """The batches of the epoch that are left, on the device, with the global generators seeded for each."""
-        if split is None:
-            self.begin()
         run, fabric, loop = self.run, self.run.fabric, self.loop
         assert self.placement is not None, "the program did not call `phase.setup`"
         epoch = self.epochs_before + loop.epoch
