@@ -27,6 +27,11 @@ _LABELS = (
     *("species", "spam", "is_spam", "toxic", "stars", "rating", "score", "kind", "type", "genre", "stance", "v1"),
     *("is_duplicate", "is_humor", "humor", "language", "grade", "diagnosis", "outcome"),
 )
+_QUANTITIES = {  # of which even whole numbers are to be predicted as numbers
+    *("age", "price", "year", "weight", "height", "width", "length", "count", "cost", "salary", "income", "distance"),
+    *("duration", "temperature", "area", "volume", "amount", "quantity", "views", "likes", "upvotes", "sales"),
+}
+_IDS = {"id", "idx", "index", "unnamed:_0"}  # of rows: never labels
 _TEXTS = (
     *("text", "sentence", "review", "comment", "comment_text", "tweet", "message", "content", "body", "document"),
     *("review_text", "reviewtext", "excerpt", "abstract", "description", "question", "title", "headline", "phrase"),
@@ -114,7 +119,7 @@ class Column(Record):
         if not all(isinstance(cell, str | int | float | bool) for cell in filled):
             return False
         most = min(MOST_CLASSES, max(2, len(filled) // 2))
-        return 2 <= self.distinct <= most and self.length <= 60 and not (self.is_fractional and self.distinct > 20)
+        return 2 <= self.distinct <= most and self.length <= 60 and not self.may_be_quantity
 
     @property
     def separator(self) -> str | None:
@@ -126,7 +131,8 @@ class Column(Record):
 
     @property
     def may_be_quantity(self) -> bool:
-        return self.is_fractional and self.distinct > min(MANY_NUMBERS, len(self.filled) // 2)
+        is_quantity = self.is_fractional or (self.is_numeric and self.called in _QUANTITIES)
+        return is_quantity and self.distinct > min(MANY_NUMBERS, len(self.filled) // 2)
 
 
 class Images(Record):
@@ -309,6 +315,7 @@ def _likely_label(columns: Sequence[Column], inputs: Sequence[str]) -> str | Non
 
 def _answer(file: Path, columns: Sequence[Column], guesses: list[Guess]) -> Roles:
     """The column with the labels, those with a 0 or 1 for each label, or the one with numbers to predict."""
+    columns = [column for column in columns if column.called not in _IDS]
     named = _ranked(columns)
     classes = [column for column in named if column.may_be_label and not column.may_be_text]
     if classes and classes[0].called in _SURE_LABELS:

@@ -47,6 +47,14 @@ TABLES = {
         "\ufeffKommentar;Art;Preis\n" + rows("{text};{kind};{at},50\n"),
         'csv("excel.csv", separator=";", text="Kommentar", label="Art")',
     ),
+    "flats.csv": (  # the same ids in each part
+        "id;description;price\n" + "".join(f"{at % 30};{WORDS[at % 60]};{at}50,5\n" for at in range(60)),
+        'csv("flats.csv", separator=";", text="description", target="price", decimal=",")',
+    ),
+    "ages.csv": (
+        "text,age,city\n" + "".join(f"{WORDS[at % 60]},{at % 30}.0,Ulm\n" for at in range(60)),
+        'csv("ages.csv", text="text", target="age")',
+    ),
     "emotions.txt": (
         rows("{text};{kind}\n"),
         'csv("emotions.txt", separator=";", columns=["text", "label"], text="text", label="label")',
