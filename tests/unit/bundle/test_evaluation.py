@@ -182,6 +182,13 @@ class TestManyClasses:
             "class 3  class 4    2 of 10 (20.0 %)",
         ]
 
+    @pytest.mark.parametrize("count", [2, 14])
+    def test_names_of_classes_stay_in_their_line(self, count: int) -> None:
+        confusion = np.ones((count, count), dtype=np.int64)
+        found = Evaluation(tuple(f"a\n\x1b[1m{at}" for at in range(count)), {"accuracy": 0.5, "loss": 1.0}, confusion)
+        assert "a␊␛[" in found.table()
+        assert all(line.isprintable() for line in found.table().splitlines())
+
     def test_top5_is_measured_where_it_says_something(self, tmp_path: Path, paint: Paint) -> None:
         import timm
         import torch

@@ -8,12 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from leaven.formats.visible import visible
 from leaven.pictures.confusion import draw_confusion
 from leaven.tasks.classification.prediction import percent
 from leaven.tasks.classification.target import Classes
 from leaven.tasks.guesses import one_class, shown
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import caveat_lines, in_brackets, score_lines, table_lines, worst_first
+from leaven.tasks.reports import aligned, caveat_lines, in_brackets, score_lines, table_lines, worst_first
 
 FEW_CLASSES = 12  # up to so many, a whole confusion matrix is readable
 MOST_PAIRS = 15
@@ -197,13 +198,9 @@ class Tally:
 def _matrix(classes: Sequence[str], confusion: np.ndarray) -> str:
     """One row per actual class, one column per predicted one; a dot means none."""
     cells = [[str(count) if count else "·" for count in row] for row in confusion.tolist()]
-    heads = [name if len(name) <= 8 else name[:7] + "…" for name in classes]
-    widths = [max(len(head), *(len(row[i]) for row in cells)) for i, head in enumerate(heads)]
-    first = max(len(_CORNER), *map(len, classes))
-    lines = ["  ".join([f"{_CORNER:<{first}}", *(f"{h:>{w}}" for h, w in zip(heads, widths, strict=True))])]
-    for name, row in zip(classes, cells, strict=True):
-        lines.append("  ".join([f"{name:<{first}}", *(f"{c:>{w}}" for c, w in zip(row, widths, strict=True))]))
-    return "\n".join(lines)
+    heads = [name if len(name) <= 8 else name[:7] + "…" for name in map(visible, classes)]
+    rows = ([name, *row] for name, row in zip(classes, cells, strict=True))
+    return "\n".join(aligned([[_CORNER, *heads], *rows]))
 
 
 def _pairs(evaluation: Evaluation) -> str:
@@ -211,10 +208,9 @@ def _pairs(evaluation: Evaluation) -> str:
     if not pairs:
         return "no errors"
     occurred = evaluation.per_class
-    actual = max(len("actual"), *(len(true) for true, _, _ in pairs))
-    predicted = max(len("predicted"), *(len(said) for _, said, _ in pairs))
-    lines = [f"{'actual':<{actual}}  {'predicted':<{predicted}}  how often"]
+    rows = [("actual", "predicted", "how often")]
     for true, said, count in pairs:
         total = int(occurred[true]["count"])
-        lines.append(f"{true:<{actual}}  {said:<{predicted}}  {count} of {total} ({percent(count / total)})")
-    return "\n".join(lines)
+        rows.append((visible(true), visible(said), f"{count} of {total} ({percent(count / total)})"))
+    actual, predicted = (max(len(row[at]) for row in rows) for at in (0, 1))
+    return "\n".join(f"{row[0]:<{actual}}  {row[1]:<{predicted}}  {row[2]}" for row in rows)
