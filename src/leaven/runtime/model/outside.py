@@ -27,7 +27,7 @@ import torch
 from torch import Tensor, nn
 
 from leaven.runtime.failures import USER_FILE
-from leaven.runtime.model.state import cells_of, content_of, describe, has_known_version, state_and_code_of
+from leaven.runtime.model.state import ModelState, cells_of, content_of, describe, has_known_version
 from leaven.runtime.user_code import user_folders
 
 _DATA = (
@@ -46,8 +46,8 @@ _Space = tuple[str, Any, Variables]  # its name, what has the variables, and tho
 
 def state_with_outside(model: nn.Module) -> dict[str, Any]:
     """The plain state of a model, and the variables of the user's code."""
-    state, code = state_and_code_of(model)
-    return {**state, **_described(_spaces_of(model, code))}
+    state = ModelState(model)
+    return {**state.values, **_described(spaces_of(model, state.code))}
 
 
 def outside_state(model: nn.Module) -> dict[str, Any]:
@@ -108,9 +108,9 @@ def holds_variables(model: nn.Module) -> bool:
     return any(id(value) in objects for values in inside for value in values.values())
 
 
-def bytes_outside(model: nn.Module | None = None) -> int:
+def bytes_outside(spaces: "Iterable[_Space] | None" = None) -> int:
     """How much memory a copy of these variables takes, by their tensors and arrays."""
-    values = [value for _, _, found in _spaces(model) for value in found.values()]
+    values = [value for _, _, found in (_spaces() if spaces is None else spaces) for value in found.values()]
     tensors = [each for value in values if isinstance(value, nn.Module) for each in value.state_dict().values()]
     return sum(each.nbytes for each in (*values, *tensors) if isinstance(each, Tensor | np.ndarray))
 
@@ -130,10 +130,10 @@ def outside_kept(model: nn.Module) -> Iterator[None]:
 
 def _spaces(model: nn.Module | None = None) -> Iterator[_Space]:
     """The modules, classes and functions of the user's code, each with its name and its variables."""
-    return _spaces_of(model, state_and_code_of(model)[1] if model is not None else ())
+    return spaces_of(model, ModelState(model).code if model is not None else ())
 
 
-def _spaces_of(model: nn.Module | None, code: Iterable[Any]) -> Iterator[_Space]:
+def spaces_of(model: nn.Module | None, code: Iterable[Any]) -> Iterator[_Space]:
     """The same, where the classes and functions that the model's layers keep are known. Variables may be layers of the
     model itself, which are not outside."""
     seen, inside = set[int](), set(map(id, model.modules() if model is not None else ()))

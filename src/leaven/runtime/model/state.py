@@ -65,7 +65,7 @@ def state_of(model: nn.Module) -> dict[str, Any]:
 
     An attribute that can't be read, or is nested too deeply, is not the same as any other, nor as itself later.
     """
-    return _Walk(model).state()
+    return ModelState(model).values
 
 
 def unsaved_state(owner: Any) -> dict[str, Any]:
@@ -115,25 +115,20 @@ def describe(values: Mapping[str, Any]) -> dict[str, Any]:
     return {name: walk.of_what_can_be_read(value) for name, value in values.items()}
 
 
-def functions_in(model: nn.Module) -> list[tuple[str, Any]]:
-    """The functions that modules keep as hooks or in attributes, by where they are."""
-    walk = _Walk(model)
-    walk.state()
-    return walk.functions
+class ModelState:
+    """The plain state of all modules as it is now, with the objects that keep it: `values` is what `state_of` returns,
+    `functions` are those that modules keep as hooks or in attributes, by where they are, and `code` has them and the
+    classes there."""
 
+    def __init__(self, model: nn.Module) -> None:
+        self._walk = _Walk(model)  # which holds the objects, so that they stay the only ones with their identity
+        self.values = self._walk.state()
+        self.functions = self._walk.functions
+        self.code = [*self._walk.classes, *(function for _, function in self.functions)]
 
-def state_and_code_of(model: nn.Module) -> tuple[dict[str, Any], list[Any]]:
-    """The plain state of all modules, and the classes and functions that they keep as hooks or in attributes."""
-    walk = _Walk(model)
-    return walk.state(), [*walk.classes, *(function for _, function in walk.functions)]
-
-
-def shared_state(model: nn.Module, copied: nn.Module) -> str:
-    """Where a copy of a model refers to an object that the model refers to, and that may change; empty where it does
-    not."""
-    own, other = _Walk(model), _Walk(copied)
-    own.state(), other.state()
-    return next((where for key, where in other.changing.items() if key in own.changing), "")
+    def shared_with(self, other: "ModelState") -> str:
+        """Where both refer to the same object, which may change; empty where they do not."""
+        return next((where for key, where in self._walk.changing.items() if key in other._walk.changing), "")
 
 
 def differences(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
@@ -176,7 +171,8 @@ class _Walk:
         for path, module in self._modules.items():
             for name, value in _attributes(module):
                 self._at = _at(path, name)
-                state[self._at] = self.of_what_can_be_read(value, otherwise=object())
+                is_plain = is_unchanging(value)
+                state[self._at] = repr(value) if is_plain else self.of_what_can_be_read(value, otherwise=object())
         return state
 
     def of_what_can_be_read(self, value: Any, otherwise: object = None) -> Any:
@@ -187,7 +183,7 @@ class _Walk:
 
     def of(self, value: Any) -> Any:
         """One value as plain data."""
-        if _is_plain(value):
+        if is_unchanging(value):
             return repr(value)
         if isinstance(value, Tensor):
             return _of_tensor(value)
@@ -265,7 +261,7 @@ def _at(path: str, name: str) -> str:
     return f"{path}.{name}" if path else name
 
 
-def _is_plain(value: Any) -> bool:
+def is_unchanging(value: Any) -> bool:
     """Whether a value can't change, and has nothing inside that can."""
     kind = type(value)
     if kind is tuple:
