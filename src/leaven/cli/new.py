@@ -24,8 +24,9 @@ from leaven.first.recipes import (
     training_on_texts,
 )
 from leaven.formats.finding import Finding
-from leaven.formats.image_folder import counted, files_below, how_to_convert, is_image, read_image_folder
+from leaven.formats.image_folder import counted, files_below, how_to_convert, image_files, is_image, read_image_folder
 from leaven.language.record import Record
+from leaven.sources.image_sizes import unreadable_images
 from leaven.sources.mask_folder import BLACK_AND_WHITE, MaskFolder, are_black_and_white, looks_like_masks
 from leaven.sources.text_folder import TextFolder
 from leaven.terminal.commands import typed
@@ -58,6 +59,7 @@ class Look(Record):
     source: str = "folder"
     left_out: tuple[str, ...] = ()  # sub-folders with texts that nobody labelled
     classes: tuple[str, ...] = ()  # as the recipe names them, where it has to
+    unreadable: tuple[str, ...] = ()  # files that are called images and are none
 
     @property
     def noun(self) -> str:
@@ -221,12 +223,14 @@ def look_at(word: str) -> Look | AnnotatedFolder:
     if wrong is not None:
         raise click.UsageError("\n".join((wrong.fact, *wrong.notes, _classes_in_names(folder) or wrong.help)))
     train = next(iter(read.parts.values()))
+    files = [file for part in read.parts.values() for name in part.classes for file in image_files(part.folder / name)]
     return Look(
         folder=folder,
         images=dict(train.images),
         splits=read.splits,
         others=tuple(file for name in train.images for file in files_below(train.folder / name) if not is_image(file)),
         findings=read.findings,
+        unreadable=unreadable_images(sorted(files)),
     )
 
 
@@ -304,6 +308,11 @@ def _seen(look: Look) -> str:
         lines.append(f"ignored, because they are not readable images: {counted(look.others)}")
         convert = how_to_convert(look.others)
         lines += [f"  {convert}"] if convert else []
+    if look.unreadable:
+        some = ", ".join(typed(os.path.relpath(file, look.folder)) for file in look.unreadable[:3])
+        more = ", …" * (len(look.unreadable) > 3)
+        fault = "file is not an image" if len(look.unreadable) == 1 else "files are not images"
+        lines.append(f"{len(look.unreadable):,} {fault}, and left out by `on_bad_file skip`: {some}{more}")
     return "\n".join(lines)
 
 
@@ -314,7 +323,7 @@ def write_recipe(look: Look, target: Path, model: str, epochs: int | None, scrat
     """The text of a first recipe, with what a newcomer changes first."""
     from leaven.catalog.value_text import quoted
 
-    model, classes, block = model_call(model, scratch), "", ""
+    model, classes, block = model_call(model, scratch), "", " { on_bad_file skip }" * bool(look.unreadable)
     body = training_on_images(look.total, epochs or 10, scratch)
     if look.noun == "texts":
         block = f" {{ tokenize max_length={_max_length(model, target)} }}"

@@ -1,7 +1,8 @@
-"""How large the images of a source are, from the headers of their files: no pixel is decoded."""
+"""How large the images of a source are, and which of them are none, from the headers of their files: no pixel is
+decoded."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 MOST = 2_000  # files whose headers are read; of more, so many from all over
@@ -14,9 +15,23 @@ def image_sizes(files: Sequence[str], start: Path) -> dict[tuple[int, int], str]
 
     Files that can't be read are left out: training reports them.
     """
+    found: dict[tuple[int, int], str] = {}
+    for file, size in _looked_at(files):
+        if size is not None and size not in found:
+            found[size] = _from(file, start)
+    return found
+
+
+def unreadable_images(files: Sequence[str]) -> tuple[str, ...]:
+    """Those of some files that are no images; none where all of them are not."""
+    looked_at = dict(_looked_at(files))
+    return tuple(file for file, size in looked_at.items() if size is None) if any(looked_at.values()) else ()
+
+
+def _looked_at(files: Sequence[str]) -> Iterator[tuple[str, tuple[int, int] | None]]:
+    """Some of the files, each with the height and width of its image; None where it can't be read."""
     from PIL import Image, UnidentifiedImageError  # few checks need it
 
-    found: dict[tuple[int, int], str] = {}
     for file in files[:: max(1, -(-len(files) // MOST))]:
         try:
             with Image.open(file) as image:
@@ -24,10 +39,9 @@ def image_sizes(files: Sequence[str], start: Path) -> dict[tuple[int, int], str]
                 if image.format in ("JPEG", "TIFF", "WEBP", "MPO") and image.getexif().get(_ORIENTATION) in _ROTATED:
                     width, height = height, width
         except (OSError, ValueError, SyntaxError, UnidentifiedImageError, Image.DecompressionBombError):
+            yield file, None
             continue
-        if (height, width) not in found:
-            found[height, width] = _from(file, start)
-    return found
+        yield file, (height, width)
 
 
 def _from(file: str, start: Path) -> str:

@@ -407,6 +407,18 @@ class TestNew:
         assert "mogrify -format jpg photos/train/ants/*.HEIC" in result.output
         assert "(2 classes)" in run("check", "photos.leaven").output
 
+    def test_files_that_are_not_images_are_left_out(self, folder: Path) -> None:
+        for name in ("ants", "bees"):
+            (folder / "photos" / name).mkdir(parents=True)
+            for at in range(12):
+                Image.new("RGB", (9, 9)).save(folder / "photos" / name / f"{at}.jpg")
+        (folder / "photos" / "ants" / "12.jpg").touch()
+        (folder / "photos" / "bees" / "12.jpg").write_text("<html>404</html>")
+        result = run("new", "photos", "--scratch", "-o", "-")
+        assert "2 files are not images, and left out by `on_bad_file skip`: ants/12.jpg, bees/12.jpg" in result.stderr
+        assert 'data  folder("photos") { on_bad_file skip }\n' in result.stdout
+        assert run("check", "-", given=result.stdout).exit_code == 0
+
     def test_classes_that_are_only_validated_are_refused(self, folder: Path) -> None:
         images(folder / "photos" / "train", ants=2, bees=2)
         images(folder / "photos" / "val", ants=2, wasps=2)
