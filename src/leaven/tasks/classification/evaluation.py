@@ -8,13 +8,13 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from leaven.formats.visible import visible
 from leaven.pictures.confusion import draw_confusion
 from leaven.tasks.classification.prediction import percent
 from leaven.tasks.classification.target import Classes
 from leaven.tasks.guesses import one_class, shown
 from leaven.tasks.protocol import Case, Plot, Table
 from leaven.tasks.reports import aligned, caveat_lines, in_brackets, score_lines, table_lines, worst_first
+from leaven.terminal.visible import visible
 
 FEW_CLASSES = 12  # up to so many, a whole confusion matrix is readable
 MOST_PAIRS = 15
