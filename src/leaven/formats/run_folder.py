@@ -19,8 +19,6 @@ import json
 import os
 import re
 import time
-from collections.abc import Iterator, Mapping
-from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -160,26 +158,6 @@ def _runs_with(place: Path, name: str) -> list[Path]:
 
 def _globbed(place: Path, pattern: str) -> list[Path]:
     return list(place.glob(pattern)) if os.path.isdir(place) else []
-
-
-def changed_argument(run: Path, phase: str, now: Mapping[str, Any]) -> str | None:
-    """`--lr was 0.01 in runs/dogs/…, and is 0.5 now`, if the model or a phase before this one depends on that `arg`."""
-    plan, then = read_json(run / PLAN), read_json(run / LOCK).get("arguments", {})
-    before = takewhile(lambda one: one["name"] != phase, plan.get("phases", ()))
-    for name in _args_in([plan.get("model"), *before]):
-        key = name if name in then else f"{name}_"  # as programs name an `arg` that is a keyword of Python
-        if key in then and key in now and then[key] != now[key]:
-            return f"--{name.replace('_', '-')} was {then[key]} in {run}, and is {now[key]} now"
-    return None
-
-
-def _args_in(plan: Any) -> Iterator[str]:
-    """The `arg`s whose values are used in a part of a plan."""
-    if isinstance(plan, dict) and plan.get("kind") == "ArgValue":
-        yield plan["name"]
-    elif isinstance(plan, dict | list):
-        for each in plan.values() if isinstance(plan, dict) else plan:
-            yield from _args_in(each)
 
 
 def program_hash(program: bytes) -> str:

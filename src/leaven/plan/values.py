@@ -4,8 +4,9 @@ Everything here is plain data in neutral terms: what is called is named by its i
 card, to syntax or to the recipe.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +97,20 @@ class Bound:
 
 Plain = None | bool | int | float | str
 Value = Plain | tuple["Value", ...] | ArgValue | Variable | Calculation | Negative | Reference | Entries | Call | Bound
+
+
+def children(value: Any) -> tuple[Any, ...]:
+    """The members of a tuple, or the fields of a part of a plan."""
+    if isinstance(value, tuple):
+        return value
+    return tuple(getattr(value, each.name) for each in fields(value)) if is_dataclass(value) else ()
+
+
+def parts(value: Any) -> Iterator[Any]:
+    """A value or a part of a plan, and everything in it."""
+    yield value
+    for child in children(value):
+        yield from parts(child)
 
 
 def lines_of(reasons: Iterable[Because]) -> list[int]:

@@ -17,7 +17,8 @@ from leaven.language.diagnostics import Diagnostic, Severity
 from leaven.language.report import render_concise
 from leaven.language.source import Source, flag_of
 from leaven.plan.plan import Plan, Sweep
-from leaven.plan.plan_json import from_json, to_json
+from leaven.plan.plan_json import to_json
+from leaven.plan.recorded_plan import changed_argument, recorded_plan
 from leaven.plan.values import Plain
 from leaven.planning.compiling import compile_source
 from leaven.planning.explain import explain
@@ -185,9 +186,8 @@ def _first_phase(plan: Plan, phase: str | None, of: str | None) -> list[str]:
 
 def _changed_since(run: Path, plan: Plan, count: int) -> str | None:
     """How the recipe differs from a run in what the phases before the one at `count` depend on."""
-    try:
-        then = from_json((run / run_folder.PLAN).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    then = recorded_plan(run)
+    if then is None:
         return f"the plan has changed since {run}"
     if then.model != plan.model:
         return f"the model has changed since {run}"
@@ -196,4 +196,4 @@ def _changed_since(run: Path, plan: Plan, count: int) -> str | None:
             return f"phase `{phase.name}` has changed since {run}"
     names = Names(plan)
     now = {names.arg(arg.name): arg.default for arg in plan.args}
-    return run_folder.changed_argument(run, plan.phases[count].name, now)
+    return changed_argument(run, plan.phases[count].name, now)

@@ -49,11 +49,17 @@ def _copy_phases(args: argparse.Namespace, into: Path) -> None:
     left = run_folder.leaving_files(Path(args.of))
     if not left:
         raise Failure(f"{args.of} is not a run with finished phases")
-    if args.from_phase and (changed := run_folder.changed_argument(Path(args.of), args.from_phase, vars(args))):
+    if args.from_phase and (changed := _changed_argument(args)):
         raise Failure(changed, f"the phases before {args.from_phase} depend on it: run them again")
     for file in left:
         if not (into / file.name).exists():
             shutil.copyfile(file, into / file.name)
+
+
+def _changed_argument(args: argparse.Namespace) -> str | None:
+    from leaven.plan.recorded_plan import changed_argument  # few runs begin with a later phase
+
+    return changed_argument(Path(args.of), args.from_phase, vars(args))
 
 
 def write_whole(file: Path, write: Callable[[Path], object]) -> None:

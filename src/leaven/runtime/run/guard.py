@@ -22,7 +22,6 @@ from leaven.runtime.failures import Failure, Stopped, Trained, show_cautions, un
 from leaven.runtime.memory import is_out_of_memory
 from leaven.runtime.run.phase import Phase
 from leaven.runtime.run.rank_watch import RANKS
-from leaven.runtime.run.recipe_lines import program_place, recipe_place
 from leaven.terminal import status_line
 from leaven.terminal.visible import visible_lines
 
@@ -113,6 +112,8 @@ def _tell(outcome: str, reason: str = "") -> None:
 
 def report(failure: Failure, trace: TracebackType | None, program: Path) -> str:
     """What is wrong, where: in the recipe, or in a program that is run without a plan or was edited; and what to do."""
+    from leaven.runtime.run.recipe_lines import program_place, recipe_place  # it loads the plan's classes
+
     lines = [f"error: {failure.headline}"]
     has_plan = (program.parent / PLAN).is_file() and not is_edited(program)
     place = (recipe_place if has_plan else program_place)(program, trace, failure.about)

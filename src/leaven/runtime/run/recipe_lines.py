@@ -1,14 +1,16 @@
-"""Which line of the recipe a failure belongs to, by the plan that lies beside the program."""
+"""Which line of the recipe a failure belongs to, by the plan in the run's folder."""
 
-import json
 import re
 import traceback
 from collections.abc import Iterator
+from operator import attrgetter
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from leaven.formats.run_folder import PLAN
+from leaven.plan.plan import Plan
+from leaven.plan.recorded_plan import recorded_plan
+from leaven.plan.values import Argument, Because, Call, children, parts
 from leaven.runtime.run.phase import Phase
 
 _PARTS = {"build_data": "data", "build_model": "model", "build_metrics": "metrics", "build_run": "run"}
@@ -29,17 +31,19 @@ def recipe_place(program: Path, trace: TracebackType | None, about: str) -> str 
     `about` names a field of the plan (`data.source`), an argument, or what is called. Without it, the functions that
     were running are looked for, from the innermost.
     """
+    plan = recorded_plan(program.parent)
+    if plan is None:
+        return None
     try:
-        plan = json.loads((program.parent / PLAN).read_text(encoding="utf-8"))
         part = _running_part(plan, program, trace)
         places = [part, plan] if part is not None else [plan]
         names = [about] if about else list(_running(trace, program))
         found = (_field(place, name) or _called(place, name) for place in places for name in names)
         line = next((line for each in found if (line := _line(each)) is not None), None)
         line = _line(part) if line is None else line
-        return None if line is None else f"{plan['name']}.leaven:{line}"
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):  # there is none, or somebody changed it
+    except (TypeError, AttributeError):  # somebody changed the plan
         return None
+    return None if line is None else f"{plan.name}.leaven:{line}"
 
 
 def program_place(program: Path, trace: TracebackType | None, about: str) -> str | None:
@@ -51,14 +55,14 @@ def program_place(program: Path, trace: TracebackType | None, about: str) -> str
     return f"{program.name}:{lines[-1]}" if lines else None
 
 
-def _running_part(plan: dict[str, Any], program: Path, trace: TracebackType | None) -> Any:
+def _running_part(plan: Plan, program: Path, trace: TracebackType | None) -> Any:
     """The part of the plan that was being carried out: a phase, the data, the model."""
     frames = [frame for frame, _ in traceback.walk_tb(trace)]
     phases = [found for frame in frames if isinstance(found := frame.f_locals.get("phase"), Phase)]
     if phases:
-        return next((phase for phase in plan["phases"] if phase["name"] == phases[0].name), None)
+        return next((phase for phase in plan.phases if phase.name == phases[0].name), None)
     functions = [frame.f_code.co_name for frame in frames if Path(frame.f_code.co_filename) == program]
-    return next((plan[_PARTS[name]] for name in functions if name in _PARTS), None)
+    return next((getattr(plan, _PARTS[name]) for name in functions if name in _PARTS), None)
 
 
 def _running(trace: TracebackType | None, program: Path) -> Iterator[str]:
@@ -71,35 +75,26 @@ def _running(trace: TracebackType | None, program: Path) -> Iterator[str]:
             yield type(frame.f_locals["self"]).__name__
 
 
-def _field(node: dict[str, Any], name: str) -> Any:
-    """A field of the plan, by its path; or the one that a function of the program or the runtime carries out."""
+def _field(part: Any, name: str) -> Any:
+    """A field of a part of the plan, by its path; or the one that a function of the program or the runtime carries
+    out. None where that part has no such field."""
     path = _STEPS.get(name) or _PARTS.get(name, name)
     if path == name and name not in FIELDS:
         return None
-    for key in path.split("."):
-        node = node.get(key) or {}
-    return node
+    try:
+        return attrgetter(path)(part)
+    except AttributeError:
+        return None
 
 
-def _called(node: Any, name: str) -> Any:
+def _called(part: Any, name: str) -> Any:
     """The call of something, or the argument, of that name."""
-    if isinstance(node, list):
-        return next((found for each in node if (found := _called(each, name)) is not None), None)
-    if not isinstance(node, dict):
-        return None
-    is_argument = node["kind"] == "Argument" and node["name"] == name
-    if is_argument or (node["kind"] == "Call" and node["target"].rpartition(".")[2] == name):
-        return node
-    return _called(list(node.values()), name)
+    return next((each for each in parts(part) if isinstance(each, Argument | Call) and each.name == name), None)
 
 
-def _line(node: Any) -> int | None:
+def _line(part: Any) -> int | None:
     """The first line of the recipe that a part of the plan gives as its reason."""
-    if isinstance(node, list):
-        return next((line for each in node if (line := _line(each)) is not None), None)
-    if not isinstance(node, dict):
-        return None
-    if node["kind"] == "Because":
-        return int(node["line"]) if node["line"] is not None else None
-    own = _line(node.get("because"))
-    return own if own is not None else _line(list(node.values()))
+    if isinstance(part, Because):
+        return part.line
+    inner = (part.because, *children(part)) if hasattr(part, "because") else children(part)
+    return next((line for each in inner if (line := _line(each)) is not None), None)
