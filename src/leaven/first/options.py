@@ -1,7 +1,9 @@
-"""The options of `leaven new` for a table, and guesses where they leave something open."""
+"""What `leaven new` is given and says: options for a table, guesses where they leave something open, findings."""
 
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from leaven.formats.finding import Finding
 from leaven.language.record import Record
 
 
@@ -47,3 +49,10 @@ class Guess(Record):
         if self.about == "labels":
             return "--label COLUMN"
         return '--decimal ","' if self.about == "decimal" else f"--{self.about} COLUMN"
+
+
+def seen_in(findings: Iterable[Finding]) -> Iterator[str]:
+    """The lines that tell people of findings."""
+    for finding in findings:
+        yield finding.fact
+        yield from (f"  {line}" for line in (*finding.notes, finding.help) if line)

@@ -1,18 +1,110 @@
 """The text of a first recipe, with what a newcomer changes first."""
 
+import os
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
+from leaven.catalog import lookup
 from leaven.catalog.value_text import quoted
+from leaven.first.folders import FolderLook
+from leaven.first.objects import AnnotatedFolder
+from leaven.first.places import Look
 from leaven.first.table import TableLook, percent, shares
 from leaven.formats.imbalance import are_imbalanced
 from leaven.formats.tables import PLAIN
+from leaven.language.source import Source
+from leaven.recipe.model_facts import are_weights_installed
+from leaven.recipe.reader import longest_text
 from leaven.tasks.multilabel.target import SEPARATOR
 
+# Models a newcomer may choose from: name, and what it is good for.
+FOR_IMAGES = {
+    "efficientnet_lite0": "small and fast; its weights are installed, nothing is downloaded",
+    "resnet18": "the usual first choice; weights are downloaded",
+    "resnet50": "larger, slower, often better",
+    "convnext_tiny": "modern, strong on photographs",
+}
+FOR_TEXTS = {
+    "minilm": "small and fast, for English; its weights are installed, nothing is downloaded",
+    'transformers.auto("bert-base-cased")': "BERT, the usual first choice; weights are downloaded",
+    'transformers.auto("roberta-base")': "often better, as large; weights are downloaded",
+    'transformers.auto("bert-base-multilingual-cased")': "for a hundred languages; weights are downloaded",
+}
+FOR_OBJECTS = {
+    "ssdlite320_mobilenet_v3_large": "small and fast; weights are downloaded",
+    "fasterrcnn_resnet50_fpn_v2": "larger, slower, more exact",
+    "retinanet_resnet50_fpn_v2": "as large, in one stage",
+}
+
+EPOCHS, EPOCHS_FOR_OBJECTS = 10, 20
 FEW_IMAGES = 20  # too few to train more than the head
 LARGE = 2_000  # texts, enough to train the whole model at once
 WIDTH = 120
 MOST_TOKENS = 128  # of a text: enough for a paragraph, and quick
 _HEAD_FIRST = "# First only the new head, then the whole model; `leaven show` prints the learning rates.\n"
+
+
+def suggested_models(look: Look, scratch: bool) -> dict[str, str]:
+    """The models that a newcomer may choose from, the usual one first, whose weights can be had on this machine."""
+    models = FOR_IMAGES
+    if isinstance(look, AnnotatedFolder):
+        models = FOR_OBJECTS
+    elif look.noun == "texts":
+        models = FOR_TEXTS
+    can_be_used = {name: all(map(are_weights_installed, lookup.find("model", name)[:1])) for name in models}
+    return {name: use for name, use in models.items() if scratch or can_be_used[name]}
+
+
+def first_recipe(look: Look, target: Path, model: str, epochs: int | None, scratch: bool) -> str:
+    """The text of a recipe at `target` for data that was looked at."""
+    model = model_call(model, scratch)
+    match look:
+        case TableLook():
+            return _recipe_of_table(look, target, model, epochs, scratch)
+        case AnnotatedFolder():
+            return _recipe_of_objects(look, target, model, epochs)
+        case FolderLook():
+            return _recipe_of_folder(look, target, model, epochs, scratch)
+
+
+def _recipe_of_objects(look: AnnotatedFolder, target: Path, model: str, epochs: int | None) -> str:
+    places = ", ".join(quoted(_relative(place, target)) for place in look.places)
+    return (
+        f"# {look.summary}.\nmodel {model}\ndata  {look.source}({places})\n\n"
+        f"train epochs={epochs or EPOCHS_FOR_OBJECTS}, batch=4\n"
+    )
+
+
+def _recipe_of_folder(look: FolderLook, target: Path, model: str, epochs: int | None, scratch: bool) -> str:
+    classes, block = "", " { on_bad_file skip }" * bool(look.unreadable)
+    body = training_on_images(look.total, epochs or EPOCHS, scratch)
+    if look.noun == "texts":
+        block = f" {{ tokenize max_length={_max_length(model, target)} }}"
+        body = training_on_texts(look.total, epochs, scratch)
+    if look.classes:
+        classes = f", classes={_list(look.classes)}"
+    names = ", ".join(map(word, list(look.images)[:5])) + ", …" * (len(look.images) > 5)
+    return (
+        f"# {len(look.images)} classes, {look.total:,} {look.noun}: {names}.\n"
+        f"model {model}\n"
+        f"data  {look.source}({quoted(_relative(look.path, target))}{classes}){block}\n"
+        + metrics_of(look.images if look.source != "mask_folder" else {})
+        + (f"\n{body}" if body else "")
+    )
+
+
+def _max_length(model: str, target: Path) -> int:
+    """How many tokens of a text are read: no more than the model takes."""
+    longest = longest_text(Source(str(target), f"model {model}\n", target.parent))
+    return min(MOST_TOKENS, longest) if longest is not None else MOST_TOKENS
+
+
+def _relative(place: Path, target: Path) -> str:
+    """A place as the recipe writes it: relative to the recipe where it can be, with forward slashes."""
+    try:
+        return Path(os.path.relpath(place, target.parent)).as_posix()
+    except ValueError:  # on another drive
+        return place.absolute().as_posix()
 
 
 def model_call(model: str, scratch: bool) -> str:
@@ -61,27 +153,19 @@ def metrics_of(classes: Mapping[str, int]) -> str:
     )
 
 
-def recipe_of_table(
-    look: TableLook,
-    path: str,
-    root: str | None,
-    model: str,
-    epochs: int | None,
-    scratch: bool,
-    max_length: int = MOST_TOKENS,
-) -> str:
-    """A recipe for a table; `path` and `root` are relative to it."""
-    is_text = look.roles.image is None
-    block = [f"tokenize max_length={max_length}"] * is_text + ["on_bad_file skip"] * look.skips
+def _recipe_of_table(look: TableLook, target: Path, model: str, epochs: int | None, scratch: bool) -> str:
+    image = look.roles.image
+    root = None if image is None or image.root is None else _relative(image.root, target)
+    block = [f"tokenize max_length={_max_length(model, target)}"] * (image is None) + ["on_bad_file skip"] * look.skips
     parts = [f"# {_summary(look)}\n"]
     parts += [f"# Guessed: {guess.explanation} (`leaven new {guess.option}`).\n" for guess in look.guesses]
     if look.roles.other_texts and len(look.roles.text) == 1:
         both = ", ".join(map(quoted, (*look.roles.other_texts[:1], *look.roles.text)))
         parts.append(f"# Two texts are read as a pair: text=[{both}].\n")
-    parts += [f"model {model_call(model, scratch)}\n", f"data  {_data(look, path, root)}{_block(block)}\n"]
+    parts += [f"model {model}\n", f"data  {_data(look, _relative(look.path, target), root)}{_block(block)}\n"]
     parts.append(metrics_of(look.classes))
     train = training_on_texts(look.for_training, epochs, scratch)
-    body = train if is_text else training_on_images(look.for_training, epochs or 10, scratch)
+    body = train if image is None else training_on_images(look.for_training, epochs or EPOCHS, scratch)
     return "".join(parts) + (f"\n{body}" if body else "")
 
 

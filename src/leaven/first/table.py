@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from leaven.first.layout import MOST, look_at_layout
-from leaven.first.options import Guess, NotUnderstood, TableOptions
+from leaven.first.options import Guess, NotUnderstood, TableOptions, seen_in
 from leaven.first.roles import Column, Roles, listed, look_at_roles
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.tables import PLAIN, BadLine, Layout, WrongWidth, formats, open_table, split_tables
@@ -74,12 +74,7 @@ class TableLook(Record):
         counted = ", ".join(f"{split} {count:,}" for split, count in splits.items())
         lines = [f"{self.path}: {more}{self.total:,} rows{f' ({counted})' if splits else ''}{self._laid_out}"]
         lines += [f"  {what}" for what in self._columns]
-        for finding in self.findings:
-            lines += [
-                finding.fact,
-                *(f"  {note}" for note in finding.notes),
-                *([f"  {finding.help}"] * bool(finding.help)),
-            ]
+        lines += seen_in(self.findings)
         lines += self.facts
         lines += [f"guessed: {guess.explanation}; {guess.option} says otherwise" for guess in self.guesses]
         return "\n".join(lines)
@@ -219,7 +214,7 @@ def _checked(source: Table) -> tuple[SourceFacts, bool]:
     if any(finding.is_error for finding in facts.findings):
         facts, skips = replace(source, on_bad_file="skip").look(), True
     if wrong := next((finding for finding in facts.findings if finding.is_error), None):
-        raise NotUnderstood("\n".join(filter(None, (wrong.fact, *wrong.notes, wrong.help))))
+        raise NotUnderstood(wrong.text)
     return facts, skips
 
 

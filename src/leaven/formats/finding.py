@@ -16,6 +16,11 @@ class Finding(NamedTuple):
     wrong: str = ""  # what of the argument is wrong
     choices: tuple[str, ...] = ()  # what it could be instead
 
+    @property
+    def text(self) -> str:
+        """The fact, its notes and the help, each on a line."""
+        return "\n".join(filter(None, (self.fact, *self.notes, self.help)))
+
 
 class BadSource(Exception):
     """Data that can't be used, for one reason or several."""

@@ -11,7 +11,7 @@ from PIL import Image
 from tests import published_tables, tiny_bert
 
 from leaven.cli.main import leaven
-from leaven.cli.new_tables import look_and_ask
+from leaven.cli.new import look_and_ask
 from leaven.first.options import TableOptions
 
 pytest.importorskip("transformers")

@@ -8,7 +8,7 @@ from PIL import Image
 from tests import published_tables, tiny_bert
 
 from leaven.first.options import NotUnderstood, TableOptions
-from leaven.first.recipes import recipe_of_table
+from leaven.first.recipes import first_recipe
 from leaven.first.table import TableLook, look_at_table
 
 WORDS = [text for text, _ in tiny_bert.reviews(60)]
@@ -20,9 +20,7 @@ def look(path: Path, **options: object) -> TableLook:
 
 def data_of(found: TableLook) -> str:
     """The data of its recipe, in one line."""
-    image = found.roles.image
-    root = image.root.name if image is not None and image.root is not None else None
-    text = recipe_of_table(found, found.path.name, root, "minilm", None, scratch=False)
+    text = first_recipe(found, found.path.with_name("a.leaven"), "minilm", None, scratch=False)
     lines = text.partition("data  ")[2].partition("\n\n")[0].splitlines()
     return " ".join(line.strip() for line in lines).replace("( ", "(").replace(", )", ")")
 
@@ -147,7 +145,7 @@ def test_names_of_numbered_classes(
     (tmp_path / "labels.txt").write_text(names)
     found = look(tmp_path / "mails.csv")
     assert found.class_names == called
-    text = recipe_of_table(found, "mails.csv", None, "minilm", None, scratch=False)
+    text = first_recipe(found, tmp_path / "a.leaven", "minilm", None, scratch=False)
     assert f'metrics f1(of="{called[1] if called else labels[1]}"), accuracy()' in text
 
 
@@ -174,7 +172,7 @@ def test_sms_spam(tmp_path: Path) -> None:
         "160 rows; separated by tabs, without a header, quotes are part of the text"
     )
     assert "2 classes in `label`: ham (88 %), spam (12 %)" in found.seen
-    text = recipe_of_table(found, "SMSSpamCollection", None, "minilm", None, scratch=False)
+    text = first_recipe(found, tmp_path / "a.leaven", "minilm", None, scratch=False)
     assert 'separator="\\t", columns=["label", "text"], quote=none, text="text", label="label"' in text
     assert (
         "\n# 88 % are ham: accuracy alone would not show that spam is missed.\n"

@@ -1,14 +1,10 @@
-"""`leaven new` for tables: which table is meant, and questions about what it has."""
+"""Which data is meant by a path, for a first recipe: a table, annotated images, or a folder."""
 
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-import click
-
-from leaven.cli.new_objects import annotated_place
-from leaven.cli.printing import echo
-from leaven.first.options import Guess, TableOptions
+from leaven.first.folders import FolderLook, look_at_folder
+from leaven.first.objects import AnnotatedFolder, annotated_place
+from leaven.first.options import NotUnderstood, TableOptions
 from leaven.first.roles import LISTED
 from leaven.first.table import TableLook, look_at_table, tables_at
 from leaven.formats.image_folder import is_image, looks_split, read_image_folder, sub_folders
@@ -34,7 +30,20 @@ _MAY_BE_TABLES = ("", ".txt", ".data")
 _ABOUT = ("readme", "license", "licence", "copying", "changelog", "citation", "classes", "labels")  # files about data
 
 
-def table_at(path: Path) -> Path | None:
+Look = TableLook | AnnotatedFolder | FolderLook
+
+
+def look_at(path: Path, options: TableOptions) -> Look:
+    """A look at the data at a path; a `NotUnderstood` says why no recipe can be written for it."""
+    table = _table_at(path)
+    if table is not None:
+        return look_at_table(table, options)
+    if options != TableOptions():
+        raise NotUnderstood("options about columns are for tables, and there is no table at this place")
+    return look_at_folder(path)
+
+
+def _table_at(path: Path) -> Path | None:
     """The table that is meant by a path: a file, a folder of tables, or the table in a folder of images."""
     if annotated_place(path) is not None:
         return None
@@ -42,7 +51,7 @@ def table_at(path: Path) -> Path | None:
         if is_image(path.name) or (not is_table(path) and path.suffix.lower() in _NOT_TABLES):
             fact = _NOT_TABLES.get(path.suffix.lower())
             if fact:
-                raise click.UsageError(f"{path} {fact.format(path, path.with_suffix(''))}")
+                raise NotUnderstood(f"{path} {fact.format(path, path.with_suffix(''))}")
             return None
         return path
     if not path.is_dir() or _has_classes(path):
@@ -59,7 +68,7 @@ def table_at(path: Path) -> Path | None:
         advice = f"name the one with the labels: leaven new {typed(tables[0])}"
         if looks_split([file.stem for file in tables]):
             advice = f"if these are splits, rename them to train{tables[0].suffix}, val{tables[0].suffix} and so on"
-        raise click.UsageError(f"{path} has several tables: {names}; {advice}")
+        raise NotUnderstood(f"{path} has several tables: {names}; {advice}")
     return tables[0] if len(tables) == 1 else None
 
 
@@ -69,28 +78,3 @@ def _has_classes(folder: Path) -> bool:
         return True
     read = read_image_folder(folder, folder.as_posix())
     return not any(finding.is_error for finding in read.findings)
-
-
-def look_and_ask(path: Path, options: TableOptions, *, can_ask: bool, err: bool) -> TableLook:
-    """What a table is; in a terminal, after questions about what was only guessed."""
-    while True:
-        look = look_at_table(path, options)
-        if not can_ask or not look.guesses:
-            return look
-        options = _answered(look.guesses[0], look, options, err=err)
-
-
-def _answered(guess: Guess, look: TableLook, options: TableOptions, *, err: bool) -> TableOptions:
-    """The options, with the answer to a question."""
-    echo(f"{look.path}: {guess.explanation}?", err=err)
-    if guess.about == "header":
-        return replace(options, header=click.confirm(guess.question, default=bool(guess.answer), err=err))
-    if guess.about == "labels":
-        are_several = click.confirm(guess.question, default=bool(guess.answer), err=err)
-        return replace(options, labels=guess.choices) if are_several else replace(options, label=guess.choices[0])
-    choice = click.Choice(guess.choices)
-    answer = click.prompt(guess.question, default=guess.answer, type=choice, err=err)
-    if answer == "all":
-        return replace(options, labels=tuple(each for each in guess.choices if each != "all"))
-    about: dict[str, Any] = {guess.about: (answer,) if guess.about == "text" else answer}
-    return replace(options, **about)

@@ -1,9 +1,8 @@
-"""`leaven new` for annotated images: which format a folder has, and a first recipe for a detector."""
+"""Images with annotated objects, for a first recipe: which format a folder has, and what is in it."""
 
 from pathlib import Path
 
-import click
-
+from leaven.first.options import NotUnderstood, seen_in
 from leaven.formats.finding import Finding
 from leaven.language.record import Record
 from leaven.sources.coco import Coco
@@ -11,19 +10,11 @@ from leaven.sources.formats_of_boxes import names_images, source_in
 from leaven.sources.source import SourceFacts
 from leaven.sources.yolo import Yolo
 
-# Models a newcomer may choose from: name, and what it is good for.
-SUGGESTED = {
-    "ssdlite320_mobilenet_v3_large": "small and fast; weights are downloaded",
-    "fasterrcnn_resnet50_fpn_v2": "larger, slower, more exact",
-    "retinanet_resnet50_fpn_v2": "as large, in one stage",
-}
-EPOCHS = 20
-
 
 class AnnotatedFolder(Record):
     """Images with annotated objects: how a recipe reads them, and what is known of them."""
 
-    folder: Path
+    path: Path
     source: str  # the name of the data source
     places: tuple[Path, ...]  # its arguments
     names: tuple[str, ...]
@@ -36,14 +27,16 @@ class AnnotatedFolder(Record):
         """What was found, for people."""
         splits = f" for training, already split into {', '.join(self.splits)}" if self.splits else ""
         counted = f"{_categories(self.names)}, {self.images:,} images" if self.images else "many images"
-        lines = [f"{self.folder}: annotations for `{self.source}`: {counted}{splits}"]
-        for finding in self.findings:
-            lines += [
-                finding.fact,
-                *(f"  {note}" for note in finding.notes),
-                *([f"  {finding.help}"] * bool(finding.help)),
-            ]
-        return "\n".join(lines)
+        seen = f"{self.path}: annotations for `{self.source}`: {counted}{splits}"
+        return "\n".join((seen, *seen_in(self.findings)))
+
+    @property
+    def summary(self) -> str:
+        """The first comment of its recipe."""
+        if not self.images:
+            return "Annotated images"
+        names = ", ".join(self.names[:5]) + ", …" * (len(self.names) > 5)
+        return f"{_categories(self.names)}, {self.images:,} images: {names}"
 
 
 def annotated_place(path: Path) -> Path | None:
@@ -56,16 +49,16 @@ def annotated_place(path: Path) -> Path | None:
 
 def look_at_objects(path: Path) -> AnnotatedFolder | None:
     """What a folder of annotated images contains, or the images of a file of annotations; None where there are no
-    annotations of objects, and a usage error where they can't be trained on."""
+    annotations of objects."""
     source = source_in(path, path.as_posix())
     if source is None:
         return None
     facts = source.look()
     wrong = next((finding for finding in facts.findings if finding.is_error), None)
     if wrong is not None:
-        raise click.UsageError("\n".join(filter(None, (wrong.fact, *wrong.notes, wrong.help))))
+        raise NotUnderstood(wrong.text)
     return AnnotatedFolder(
-        folder=path if path.is_dir() else path.parent,
+        path=path if path.is_dir() else path.parent,
         source=type(source).__name__.lower(),
         places=_places(source) if isinstance(source, Coco) else (path,),
         names=facts.names,
@@ -87,23 +80,6 @@ def _places(source: Coco) -> tuple[Path, ...]:
 
 def _images(facts: SourceFacts) -> int | None:
     return next(iter(facts.counts.values()), None)
-
-
-def write_detection_recipe(
-    look: AnnotatedFolder, places: tuple[str, ...], model: str, epochs: int | None, scratch: bool
-) -> str:
-    """The text of a first recipe; `places` are the arguments of the data, relative to the recipe."""
-    from leaven.catalog.value_text import quoted
-
-    call = model if "(" in model else f"{model}()" if scratch else f"{model}(pretrained=true)"
-    shown = ", ".join(look.names[:5]) + ", …" * (len(look.names) > 5)
-    told = f"{_categories(look.names)}, {look.images:,} images: {shown}" if look.images else "Annotated images"
-    return (
-        f"# {told}.\n"
-        f"model {call}\n"
-        f"data  {look.source}({', '.join(map(quoted, places))})\n\n"
-        f"train epochs={epochs or EPOCHS}, batch=4\n"
-    )
 
 
 def _categories(names: tuple[str, ...]) -> str:
