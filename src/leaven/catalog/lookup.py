@@ -28,6 +28,11 @@ def names(kind: str) -> list[str]:
     return [*own.names(kind), *(library.installed().names(kind) if kind in LIBRARY_KINDS else ())]
 
 
+def names_at_hand(kind: str) -> list[str]:
+    """The same without waiting: those of libraries only where their index exists already."""
+    return names(kind) if library.installed().is_indexed() else [*own.names(kind)]
+
+
 def _natural_order(name: str) -> list[tuple[int, str]]:
     """A sort key by which `lite2` comes before `lite10`."""
     return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]

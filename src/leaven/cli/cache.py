@@ -1,46 +1,23 @@
-"""`leaven cache`: what runs have stored to compute it only once, by what it is; verified and removed on request.
-
-Many entries are parts of one thing, such as the features of one model for one dataset: those whose descriptions have
-the same `group` are shown as one line, with an id by which `clear` takes them.
-"""
+"""`leaven cache`: what runs have stored to compute it only once, by what it is; verified and removed on request."""
 
 import json
 import re
 import time
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import click
 
-from leaven.cache.store import Store, Stored, default_store, key_of
+from leaven.cache.groups import Group, groups_of, what_is
+from leaven.cache.store import Store, default_store
 from leaven.cli.printing import echo
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR
 from leaven.terminal import status_line
 from leaven.terminal.byte_sizes import show_bytes
-from leaven.terminal.visible import visible
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _WORDS = {"m": "minute", "h": "hour", "d": "day", "w": "week"}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) *(m|h|d|w)(?:in|inutes?|ours?|ays?|eeks?)?", re.ASCII)
-
-
-@dataclass(frozen=True)
-class Group:
-    """Entries that are parts of one thing."""
-
-    id: str
-    what: str
-    entries: Sequence[Stored]
-
-    @property
-    def bytes(self) -> int:
-        return sum(entry.bytes for entry in self.entries)
-
-    @property
-    def last_use(self) -> float:
-        return max(entry.last_use for entry in self.entries)
 
 
 def print_list(as_json: bool) -> int:
@@ -71,7 +48,7 @@ def verify_entries() -> int:
         return 0
     for key in damaged:
         described = key in entries and entries[key].about is not None
-        echo(f"damaged: {_what(entries[key])} ({key})" if described else f"damaged: {key}")
+        echo(f"damaged: {what_is(entries[key])} ({key})" if described else f"damaged: {key}")
     left = {entry.key for entry in store.entries()} & set(damaged)
     if left:
         echo(f"{_count(len(left))} of them could not be removed from {store.folder}", err=True)
@@ -98,39 +75,6 @@ def clear_entries(ids: Sequence[str], older_than: str | None) -> int:
         echo(f"{_count(len(left))} could not be removed from {store.folder}", err=True)
         return CANT_WRITE
     return 0
-
-
-def groups_of(store: Store) -> list[Group]:
-    """What is stored, the most recently used first."""
-    found: dict[str, list[Stored]] = {}
-    for entry in store.entries():
-        found.setdefault(_group(entry), []).append(entry)
-    return [Group(key_of(group=name)[:8], _summary(entries), entries) for name, entries in found.items()]
-
-
-def _group(entry: Stored) -> str:
-    """The name of the group of an entry; one without a group is one by itself."""
-    group = (entry.about or {}).get("group")
-    return group if isinstance(group, str) else entry.key
-
-
-def _summary(entries: Sequence[Stored]) -> str:
-    """`the frozen layers of ResNet up to layer4 (train 1,437, val 180)`: with the number of rows of each split."""
-    rows: Counter[str] = Counter()
-    for about in (entry.about or {} for entry in entries):
-        if isinstance(about.get("rows"), int):
-            rows[str(about.get("split", ""))] += about["rows"]
-    counts = ", ".join(f"{split} {count:,}".strip() for split, count in sorted(rows.items()))
-    return _what(entries[0]) + (f" ({counts})" if counts else "")
-
-
-def _what(entry: Stored) -> str:
-    """What an entry is, in one line."""
-    if entry.about is None:
-        return "damaged; `leaven cache verify` removes it"
-    group = entry.about.get("group")
-    what = group if isinstance(group, str) else ", ".join(f"{name} {value}" for name, value in entry.about.items())
-    return visible(what) or "without a description"
 
 
 def _plain(store: Store, groups: Sequence[Group]) -> dict[str, Any]:

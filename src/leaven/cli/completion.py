@@ -1,7 +1,6 @@
 """Shell completion: names of the catalog, options of a recipe, runs, files.
 
-Decides what is offered where; the protocol with the shell is click's. Completion must be instant, so names of libraries
-are offered only where their index exists already.
+Decides what is offered where; the protocol with the shell is click's.
 """
 
 import os
@@ -14,7 +13,6 @@ import click
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from leaven.language import syntax
 
 _MOST = 200  # completions
 
@@ -22,9 +20,9 @@ _MOST = 200  # completions
 def reports_and_cards(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Report ids first, then everything in the catalog."""
     from leaven.catalog.card import KINDS
-    from leaven.cli import explain
+    from leaven.messages.explanations import report_ids
 
-    return _starting([*explain.names(), *_names(*KINDS)], incomplete)
+    return _starting([*report_ids(), *_names(*KINDS)], incomplete)
 
 
 def cards(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
@@ -44,8 +42,8 @@ def stored(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list
     """The ids of what is stored, each with what it is."""
     from click.shell_completion import CompletionItem
 
+    from leaven.cache.groups import groups_of
     from leaven.cache.store import default_store
-    from leaven.cli.cache import groups_of
 
     try:
         found = groups_of(default_store())
@@ -88,15 +86,9 @@ def words(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[
     before = said[-1] if said else ""
     if before.startswith("--"):
         arg = declared(filter(is_recipe, said)).get(before[2:].replace("-", "_"))
-        if arg and (values := _values(arg)):
-            return [CompletionItem(value) for value in values if value.startswith(incomplete)]
+        if arg and arg.values:
+            return [CompletionItem(value) for value in arg.values if value.startswith(incomplete)]
     return files(ctx, param, incomplete)
-
-
-def _values(arg: "syntax.Arg") -> tuple[str, ...]:
-    if arg.type.path == "bool":
-        return ("true", "false")
-    return tuple(item.span.text.strip('"') for item in arg.choices.items) if arg.choices else ()
 
 
 def recipe_options(ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
@@ -112,10 +104,9 @@ def recipe_options(ctx: click.Context, incomplete: str) -> "list[CompletionItem]
 
 
 def _names(*kinds: str) -> list[str]:
-    from leaven.catalog import library, lookup, own
+    from leaven.catalog.lookup import names_at_hand
 
-    source = lookup.names if library.installed().is_indexed() else own.names
-    return sorted({name for kind in kinds for name in source(kind)})
+    return sorted({name for kind in kinds for name in names_at_hand(kind)})
 
 
 def _starting(names: Iterable[str], incomplete: str) -> list[str]:

@@ -166,8 +166,7 @@ def _nearest_flag(word: str, flags: Iterable[str]) -> str | None:
 
 def _help_row(name: str, arg: "syntax.Arg") -> tuple[str, str]:
     """`--lr FLOAT` and its help."""
-    choices = [item.span.text.strip('"') for item in arg.choices.items] if arg.choices else []
-    takes = f"[{'|'.join(choices)}]" if choices else arg.type.path.upper()
+    takes = f"[{'|'.join(arg.values)}]" if arg.choices else arg.type.path.upper()
     default = f"[default: {arg.default.span.text}]" if arg.default else "[required]"
     return f"{flag_of(name)} {takes}", f"{arg.help.value}  {default}" if arg.help else default
 

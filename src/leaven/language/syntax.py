@@ -134,6 +134,13 @@ class Arg(Node):
     help: String | None
     span: Span
 
+    @property
+    def values(self) -> tuple[str, ...]:
+        """The values that it can have, as they are written; empty where they can't be listed."""
+        if self.type.path == "bool":
+            return ("true", "false")
+        return tuple(item.span.text.strip('"') for item in self.choices.items) if self.choices else ()
+
 
 class Let(Node):
     """`let name = value`."""

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from leaven.catalog import own
-from leaven.cli import explain
 from leaven.language.highlight import highlight
+from leaven.messages.explanations import explanation, report_ids
 from leaven.terminal.colors import painter
 from leaven.terminal.markdown import render
 from leaven.terminal.width import columns
@@ -64,7 +64,7 @@ def test_colours_change_nothing_else() -> None:
 
 
 PAGES = [
-    *((name, explain.page(name) or "") for name in explain.names()),
+    *((name, explanation(name)) for name in report_ids()),
     *((name, card.article) for name in own.names("technique") if (card := own.read("technique", name))),
 ]
 
