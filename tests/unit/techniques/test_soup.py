@@ -25,7 +25,7 @@ def test_an_epoch_that_lowers_the_score_is_left_out_unless_all_are_kept(
     tmp_path: Path, way: str, means: list[float]
 ) -> None:
     phase, module = phase_in(tmp_path), net()
-    soup = Soup(module, phase, way=way)  # type: ignore[arg-type]
+    soup = Soup(module, phase.data, phase, way=way)  # type: ignore[arg-type]
     found = [epoch(soup, phase, module, score) for score in (0.5, 0.6, 0.55, 0.6)]
     assert found == pytest.approx(means)
     soup.at_end(module)
@@ -34,7 +34,7 @@ def test_an_epoch_that_lowers_the_score_is_left_out_unless_all_are_kept(
 
 def test_training_goes_on_from_the_weights_themselves(tmp_path: Path) -> None:
     phase, module = phase_in(tmp_path), net()
-    soup = Soup(module, phase)
+    soup = Soup(module, phase.data, phase)
     for score in (0.5, 0.4):
         epoch(soup, phase, module, score)
     assert torch.allclose(state_of(module)["6.bias"], net()[6].bias + 2)
@@ -42,7 +42,7 @@ def test_training_goes_on_from_the_weights_themselves(tmp_path: Path) -> None:
 
 def test_what_is_saved_goes_on(tmp_path: Path) -> None:
     phase, module = phase_in(tmp_path), net()
-    soup, other = Soup(module, phase), Soup(module, phase)
+    soup, other = Soup(module, phase.data, phase), Soup(module, phase.data, phase)
     epoch(soup, phase, module, 0.5)
     other.load_state_dict(soup.state_dict())
     first, second = (one.model_for_eval(module).state_dict() for one in (soup, other))

@@ -18,7 +18,7 @@ def shifted(module: torch.nn.Module, by: float) -> None:
 def test_the_average_counts_the_ends_of_the_epochs_from_start_on(tmp_path: Path) -> None:
     phase, module = phase_in(tmp_path, epochs=3), net()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-    swa = Swa(module, optimizer, phase, start=1)
+    swa = Swa(module, phase.data, optimizer, phase, start=1)
     begun = state_of(module)
     for _ in range(3):
         for batch in range(phase.batches_per_epoch):
@@ -41,7 +41,7 @@ def test_the_rate_is_held_against_the_schedule_and_in_proportion(tmp_path: Path)
     groups = [{"params": module[0].parameters()}, {"params": module[6].parameters(), "lr": 0.4}]
     optimizer = torch.optim.SGD(groups, lr=0.1)
     schedule = cosine(optimizer, 10)
-    swa = Swa(module, optimizer, phase, start=1, lr=0.02)
+    swa = Swa(module, phase.data, optimizer, phase, start=1, lr=0.02)
     swa.before_epoch(phase)
     assert [group["lr"] for group in optimizer.param_groups] == [0.1, 0.4]
     phase.loop.epoch = 1
@@ -55,7 +55,7 @@ def test_the_rate_is_held_against_the_schedule_and_in_proportion(tmp_path: Path)
 def test_without_a_rate_the_schedule_goes_on(tmp_path: Path) -> None:
     phase, module = phase_in(tmp_path), net()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-    swa = Swa(module, optimizer, phase, start=0)
+    swa = Swa(module, phase.data, optimizer, phase, start=0)
     optimizer.param_groups[0]["lr"] = 0.03
     swa.after_step(module)
     assert optimizer.param_groups[0]["lr"] == 0.03
@@ -64,7 +64,7 @@ def test_without_a_rate_the_schedule_goes_on(tmp_path: Path) -> None:
 def test_what_is_saved_goes_on(tmp_path: Path) -> None:
     phase, module = phase_in(tmp_path), net()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
-    swa, other = (Swa(module, optimizer, phase, start=0) for _ in range(2))
+    swa, other = (Swa(module, phase.data, optimizer, phase, start=0) for _ in range(2))
     phase.loop.batch = phase.batches_per_epoch - 1
     shifted(module, 1.0)
     swa.after_step(module)

@@ -10,7 +10,7 @@ from leaven.techniques import WiseFt
 
 def test_the_measured_weights_lie_between_and_the_trained_ones_stay(tmp_path: Path) -> None:
     phase, module = phase_in(tmp_path), net()
-    wise_ft = WiseFt(module, phase, layers=["0", "1", "3"], alpha=0.25)
+    wise_ft = WiseFt(module, phase.data, phase, layers=["0", "1", "3"], alpha=0.25)
     with torch.no_grad():
         for weight in module.parameters():
             weight += 4.0
@@ -26,7 +26,7 @@ def test_the_measured_weights_lie_between_and_the_trained_ones_stay(tmp_path: Pa
 
 def test_statistics_are_gathered_for_the_weights_in_between(tmp_path: Path) -> None:
     phase, module = phase_in(tmp_path), net()
-    wise_ft = WiseFt(module, phase, layers=["0", "1", "3"])
+    wise_ft = WiseFt(module, phase.data, phase, layers=["0", "1", "3"])
     with torch.no_grad():
         module[0].bias += 4.0
     measured = wise_ft.model_for_eval(module)
@@ -41,5 +41,5 @@ def test_statistics_of_frozen_layers_stay(tmp_path: Path) -> None:
     phase, module = phase_in(tmp_path), net()
     freeze(module, only=["0", "1"])
     before = state_of(module)
-    measured = WiseFt(module, phase, layers=["3"]).model_for_eval(module)
+    measured = WiseFt(module, phase.data, phase, layers=["3"]).model_for_eval(module)
     assert torch.equal(measured.get_buffer("1.running_mean"), before["1.running_mean"])
