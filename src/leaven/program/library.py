@@ -112,7 +112,7 @@ def find(target: str, traits: frozenset[str]) -> Definition:
         assert found is not None, target
         if name in found.definitions:
             return found.definitions[name]
-        module, name = found.imports[name]
+        module, name = found.imports[name] if name in found.imports else (found.imports["*"][0], name)
 
 
 # -- what is needed

@@ -7,7 +7,7 @@
 `protocol.py` says what a task must offer; `scoring.py` measures during training, for all of them.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -28,14 +28,14 @@ def find(name: str) -> "Task | None":
     return cast("Task", import_module(f"leaven.tasks.{name}")) if name in names() else None
 
 
-def from_code(task: str, members: Sequence[str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a task's module: imports its `code.py` when a member is first asked for.
+def members_of_code(task: str) -> Callable[[str], Any]:
+    """The `__getattr__` of a task's module: imports `code.py` when one of its members is first asked for.
 
     The compiler imports the target beside it, and must not import torch with it.
     """
 
     def member(name: str) -> Any:
-        if name not in members:
+        if name.startswith("_"):
             raise AttributeError(f"module {task} has no attribute {name}")
         return getattr(import_module(f"{task}.code"), name)
 

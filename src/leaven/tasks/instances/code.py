@@ -3,49 +3,17 @@
 from dataclasses import dataclass
 from typing import ClassVar
 
+import leaven.tasks.detection.code as detection
 from leaven.tasks.detection import samples
-from leaven.tasks.detection.code import (
-    Detection,
-    Evaluation,
-    Mean,
-    MeanAP,
-    Metrics,
-    Prediction,
-    Tally,
-    describe,
-    evaluate,
-    exported,
-    fit_head,
-    folder,
-    predictions,
-    row,
-    row_size,
-)
+from leaven.tasks.detection.code import *  # noqa: F403
 from leaven.tasks.detection.metrics import MaskAP
 
-__all__ = [
-    "Detection",
-    "Evaluation",
-    "MaskAP",
-    "Mean",
-    "MeanAP",
-    "Metrics",
-    "Prediction",
-    "Samples",
-    "Tally",
-    "describe",
-    "evaluate",
-    "exported",
-    "fit_head",
-    "folder",
-    "predictions",
-    "row",
-    "row_size",
-]
+__all__ = ["MaskAP"]
+__all__ += detection.__all__
 
 
 @dataclass(frozen=True)
-class Samples(samples.Samples):
+class Samples(samples.Samples):  # type: ignore[no-redef]
     """Images with objects whose masks move along."""
 
     has_masks: ClassVar[bool] = True
