@@ -64,8 +64,8 @@ class Agent:
         task["command"] = with_addresses(task["command"], first, this)
         if self.node:  # it ends the processes that carry its name, and another node may be on the same machine
             task["attempt"] += f"-node-{self.node}"
-        held = supervisor.take_attempt(str(self.folder), task["attempt"])
-        if held is None:
+        locks = supervisor.take_attempt(str(self.folder), task["attempt"])
+        if locks is None:
             return 1  # another one runs it, or did and left: how that ended is not known here
         following = threading.Thread(target=self._follow, daemon=True)
         following.start()

@@ -32,25 +32,25 @@ _SET_PARENT_DEATH_SIGNAL, _SET_CHILD_SUBREAPER = 1, 36  # of prctl
 # -- names
 
 
-def supervised(attempt: str) -> str:
+def supervisor_name(attempt: str) -> str:
     """The name that the supervisor of an attempt holds."""
     return PREFIX + attempt
 
 
-def programmed(attempt: str) -> str:
+def program_name(attempt: str) -> str:
     """The name that the program of an attempt holds, with the processes that it forks."""
     return f"{PREFIX}{attempt}+program"
 
 
 def hold(name: str) -> _socket.socket | None:
     """Take a name for as long as the socket is open, here or in a process that inherits it; None if it is taken."""
-    found = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
+    holder = _socket.socket(_socket.AF_UNIX, _socket.SOCK_DGRAM)
     try:
-        found.bind(_address(name))
+        holder.bind(_address(name))
     except OSError:
-        found.close()
+        holder.close()
         return None
-    return found
+    return holder
 
 
 def is_held(name: str) -> bool:
@@ -75,16 +75,16 @@ def _address(name: str) -> bytes:
 def processes_of(attempt: str) -> list[int]:
     """The processes that carry the name of an attempt: in their environment, as their control group, or held."""
     mark, group = f"{ATTEMPT}={attempt}".encode(), f"/{PREFIX}{attempt}\n".encode()
-    held = _links_to(programmed(attempt))
+    sockets = _socket_links(program_name(attempt))
 
     def is_marked(pid: int) -> bool:
-        return mark in _read(pid, "environ").split(b"\0") or group in _read(pid, "cgroup")
+        return mark in process_file(pid, "environ").split(b"\0") or group in process_file(pid, "cgroup")
 
-    return [pid for pid in _all() if is_marked(pid) or (held and held & _links_of(pid))]
+    return [pid for pid in _other_processes() if is_marked(pid) or (sockets and sockets & _open_file_links(pid))]
 
 
-def _links_to(name: str) -> set[str]:
-    """What the links to the sockets that hold a name say."""
+def _socket_links(name: str) -> set[str]:
+    """The targets of links in /proc to the sockets that hold a name."""
     if not is_held(name):
         return set()
     with contextlib.suppress(OSError), open("/proc/net/unix", encoding="utf-8", errors="replace") as file:
@@ -93,39 +93,39 @@ def _links_to(name: str) -> set[str]:
     return set()
 
 
-def _links_of(pid: int) -> set[str]:
-    """What the links to the open files of a process say."""
-    found, folder = set(), f"/proc/{pid}/fd"
+def _open_file_links(pid: int) -> set[str]:
+    """The targets of links in /proc to the open files of a process."""
+    links, folder = set(), f"/proc/{pid}/fd"
     with contextlib.suppress(OSError):
         for name in os.listdir(folder):
             with contextlib.suppress(OSError):
-                found.add(os.readlink(f"{folder}/{name}"))
-    return found
+                links.add(os.readlink(f"{folder}/{name}"))
+    return links
 
 
 def descendants(pid: int) -> list[int]:
     """The processes that a process has started, those that these have started, and so on."""
     children: dict[int, list[int]] = {}
-    for each in _all():
-        fields = _read(each, "stat").rpartition(b")")[2].split()
+    for child in _other_processes():
+        fields = process_file(child, "stat").rpartition(b")")[2].split()
         if len(fields) > 1 and fields[0] != b"Z":
-            children.setdefault(int(fields[1]), []).append(each)
-    found, todo = [], [pid]
+            children.setdefault(int(fields[1]), []).append(child)
+    below, todo = [], [pid]
     while todo:
         new = children.pop(todo.pop(), [])
-        found += new
+        below += new
         todo += new
-    return found
+    return below
 
 
-def _all() -> Iterable[int]:
-    """All processes but this one."""
+def _other_processes() -> Iterable[int]:
     here = os.getpid()
     names = os.listdir("/proc") if os.path.isdir("/proc") else ()
     return (int(name) for name in names if name.isdigit() and int(name) != here)
 
 
-def _read(pid: int, name: str) -> bytes:
+def process_file(pid: int, name: str) -> bytes:
+    """The content of a file of a process in /proc; empty where it can't be read."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read()
@@ -178,9 +178,9 @@ def end_processes(attempt: str) -> bool:
 
 def _end(find: Callable[[], Iterable[int]]) -> bool:
     until = time.monotonic() + _ENDING
-    while found := list(find()):
+    while pids := list(find()):
         for number in (signal.SIGSTOP, signal.SIGKILL):  # first of all, so that none starts others meanwhile
-            for pid in found:
+            for pid in pids:
                 with contextlib.suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, number)
         if time.monotonic() > until:

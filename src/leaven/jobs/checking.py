@@ -18,8 +18,8 @@ from leaven.jobs.settings import Settings
 from leaven.jobs.states import Entry, Outcome
 from leaven.terminal import status_line
 
-_SAID = "hello from the tiny job"
-_PROGRAM = f'print("{_SAID}")\n'
+_GREETING = "hello from the tiny job"
+_PROGRAM = f'print("{_GREETING}")\n'
 _SECONDS = 120.0  # for the tiny job
 _IN_A_QUEUE = 900.0  # where others may come first, or a machine is rented
 
@@ -29,9 +29,9 @@ def checks(settings: Settings, name: str) -> Iterator[Check]:
     environment = environment_of(settings, name)
     is_right = True
     try:
-        for found in environment.check():
-            yield found
-            is_right &= found.is_right
+        for check in environment.check():
+            yield check
+            is_right &= check.is_right
         if is_right:
             settings.attempts.mkdir(parents=True, exist_ok=True)
             yield _tiny_job(environment, settings.attempts)
@@ -62,11 +62,11 @@ def _tried(environment: Environment, task: Task) -> Check:
     native = environment.submit(task)
     with status_line.doing("running a tiny job…"):
         status = _wait(environment, task.attempt, native, until)
-    said = environment.logs(task.attempt, native, Position(), PIECE)[0].decode(errors="replace").strip()
+    log = environment.logs(task.attempt, native, Position(), PIECE)[0].decode(errors="replace").strip()
     took = f"{time.monotonic() - began:.1f} s"
-    if status.outcome is Outcome.SUCCEEDED and _SAID in said.splitlines():
+    if status.outcome is Outcome.SUCCEEDED and _GREETING in log.splitlines():
         return Check("a tiny job", True, f"ran in {took}")
-    return Check("a tiny job", False, status.reason or f"{status.phase} after {took}", said)
+    return Check("a tiny job", False, status.reason or f"{status.phase} after {took}", log)
 
 
 def _wait(environment: Environment, attempt: str, native: str, until: float) -> Status:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import contextlib
 import os
 
-from leaven.jobs.attempt_processes import PREFIX, hold, is_held, supervised
+from leaven.jobs.attempt_processes import PREFIX, hold, is_held, supervisor_name
 
 TYPE_CHECKING = False  # `typing` takes as long to import as all the rest
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def make_groups(attempt: str, limits: Mapping[str, int]) -> dict[str, set[str]]:
 def possible_limits() -> set[str]:
     """What groups can limit here, `memory` and `cpu`: tried out."""
     attempt = f"check-{os.urandom(4).hex()}"
-    name = hold(supervised(attempt))
+    name = hold(supervisor_name(attempt))
     found = make_groups(attempt, {"memory": 2**30, "cpu": 1})
     remove(found)
     if name is not None:
@@ -140,5 +140,5 @@ def _limit(folder: str, controller: str, limit: int) -> bool:
 def _remove_left(place: str) -> None:
     """Remove groups of supervisors that were killed; one that still has processes can't be removed."""
     for name in os.listdir(place):
-        if name.startswith(PREFIX) and not is_held(supervised(name.removeprefix(PREFIX))):
+        if name.startswith(PREFIX) and not is_held(supervisor_name(name.removeprefix(PREFIX))):
             remove([os.path.join(place, name)])

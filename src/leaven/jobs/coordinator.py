@@ -33,7 +33,7 @@ from leaven.jobs.granting import SILENT
 from leaven.jobs.notifying import Notifier
 from leaven.jobs.reconcile import Reconciler
 from leaven.jobs.settings import Settings
-from leaven.jobs.store.connection import AnotherLeads, has_leader, is_led, is_sqlite, leading, open_engine
+from leaven.jobs.store.connection import AnotherLeads, has_leader, is_led, is_sqlite, leading, opened
 from leaven.jobs.store.failures import StoreError, raising_store_errors
 from leaven.jobs.store.for_loop import LoopStore
 from leaven.jobs.store.for_users import JobStore
@@ -69,7 +69,7 @@ class Coordinator:
         self._starting = starting
         self._settings = settings
         self._idle_seconds = idle_seconds
-        self._is_told_to_stop = False
+        self._is_stopping = False
         self._has_begun = False
         self._day = time.time() - time.monotonic()
         self._forget_at = 0.0
@@ -91,7 +91,7 @@ class Coordinator:
                     _log.warning("%s", problem)
                     is_over = False
                     self._sleep(_AFTER_FAILURE)
-                if self._is_told_to_stop or (is_over and not self._has_work()):
+                if self._is_stopping or (is_over and not self._has_work()):
                     _log.info("ended")
                     return
 
@@ -104,11 +104,8 @@ class Coordinator:
         except AnotherLeads:
             if is_sqlite(url):
                 raise AnotherRuns from None
-        engine = open_engine(url)
-        try:
+        with opened(url) as engine:
             return self._loop(engine, leads=False)
-        finally:
-            engine.dispose()
 
     @contextlib.contextmanager
     def _holding_folder(self) -> Iterator[None]:
@@ -122,35 +119,29 @@ class Coordinator:
             yield
 
     def _has_work(self) -> bool:
-        engine = open_engine(self._settings.store)
-        try:
+        with opened(self._settings.store) as engine:
             return not LoopStore(engine, self._agent(engine)).is_idle()
-        finally:
-            engine.dispose()
 
     def _agent(self, engine: Engine) -> str:
         with raising_store_errors():
             return agent_of(engine, self._settings.host, self._settings.folder)
 
     def _stop(self, *_: object) -> None:
-        self._is_told_to_stop = True
+        self._is_stopping = True
         wake(str(self._settings.wake))
-
-    def _began(self, agent: str, *, leads: bool) -> None:
-        _log.info("%s %s", "leading as" if leads else "following as", agent or self._settings.folder)
-        if self._starting is not None:
-            os.close(self._starting)
-            self._starting = None
 
     def _loop(self, engine: Engine, *, leads: bool) -> bool:
         """Turn the reconcile loop; whether there is nothing more to do. False: it may be the time to lead."""
         self._has_begun = True
         store = LoopStore(engine, self._agent(engine), leads=leads)
-        self._began(store.agent, leads=leads)
+        _log.info("%s %s", "leading as" if leads else "following as", store.agent or self._settings.folder)
+        if self._starting is not None:
+            os.close(self._starting)
+            self._starting = None
         reconciler, notifier = Reconciler(store, self._settings), Notifier(store, self._settings)
         try_to_lead = time.monotonic() + _TRY_TO_LEAD
         is_known, was_busy = not leads, True
-        while not self._is_told_to_stop and not self._settings.stop.exists():
+        while not self._is_stopping and not self._settings.stop.exists():
             try:
                 if not is_known:
                     store.set_fact(LEADER, json.dumps({"agent": store.agent}))
@@ -161,7 +152,7 @@ class Coordinator:
                 was_busy = wait is not None
                 if wait is not None:
                     self._last_work = time.monotonic()
-                elif self._is_idle(time.monotonic() - self._last_work) and store.is_idle():
+                elif self._has_been_idle() and store.is_idle():
                     return True
                 self._forget_old(store)
                 if not leads and time.monotonic() >= try_to_lead:
@@ -176,12 +167,12 @@ class Coordinator:
             except Exception:
                 _log.exception("something unexpected; it is tried again")
                 wait = _AFTER_FAILURE
-            if not self._is_folder_there():
+            if not (self._settings.folder.is_dir() and os.fstat(self._pipe).st_nlink > 0):
                 _log.error("the folder %s was removed", self._settings.folder)
-                self._is_told_to_stop = True
+                self._is_stopping = True
                 return True
             self._sleep(min(_POLL if wait is None else wait, _POLL))
-        self._is_told_to_stop = True
+        self._is_stopping = True
         return True
 
     def _forget_old(self, store: LoopStore) -> None:
@@ -198,17 +189,12 @@ class Coordinator:
         elif count := requests.clean_all(JobStore(store.engine), self._settings, self._settings.keep):
             _log.info("forgot %s jobs that ended long ago", count)
 
-    def _is_idle(self, seconds: float) -> bool:
-        """Whether it ends, if there has been nothing to do for that long."""
-        return self._idle_seconds is not None and seconds >= self._idle_seconds
-
-    def _is_folder_there(self) -> bool:
-        return self._settings.folder.is_dir() and os.fstat(self._pipe).st_nlink > 0
+    def _has_been_idle(self) -> bool:
+        return self._idle_seconds is not None and time.monotonic() >= self._last_work + self._idle_seconds
 
     def _sleep(self, seconds: float) -> None:
         """Sleep until somebody wakes it."""
-        found, _, _ = select.select([self._pipe], [], [], max(0.0, seconds))
-        if found:
+        if select.select([self._pipe], [], [], max(0.0, seconds))[0]:
             os.read(self._pipe, 65536)
 
 
@@ -252,10 +238,10 @@ def is_running(settings: Settings) -> bool:
 
 
 def _spawn(settings: Settings, starting: int, idle_seconds: float | None) -> None:
-    given = {"starting": starting, "host": settings.host, "backoff": settings.backoff}
-    given |= {"idle": idle_seconds, "keep": settings.keep}
+    options = {"starting": starting, "host": settings.host, "backoff": settings.backoff}
+    options |= {"idle": idle_seconds, "keep": settings.keep}
     words = [sys.executable, "-m", "leaven.jobs.coordinator", str(settings.folder)]
-    words += [f"--{name}={value}" for name, value in given.items() if value is not None]
+    words += [f"--{name}={value}" for name, value in options.items() if value is not None]
     with settings.log.open("ab") as log:
         subprocess.Popen(
             words,
@@ -287,36 +273,36 @@ def stop(settings: Settings, store: JobStore, seconds: float = 15.0) -> bool:
 
 
 def status(settings: Settings, store: JobStore) -> dict[str, object] | None:
-    """What is known of the coordinator of this folder; None where there is none."""
+    """The record of the coordinator of this folder, and whether it leads; None where there is none."""
     if not is_running(settings):
         return None
     own = store.agent_of(settings.host, settings.folder)
-    found = store.agents().get(own)
-    return {**(asdict(found) if found is not None else {}), "leads": _leader(store) == own}
+    agent = store.agents().get(own)
+    return {**(asdict(agent) if agent is not None else {}), "leads": _leader(store) == own}
 
 
 def _leader(store: JobStore) -> str | None:
-    found = json.loads(store.fact(LEADER) or "{}").get("agent")
-    return None if found is None else str(found)
+    agent = json.loads(store.fact(LEADER) or "{}").get("agent")
+    return None if agent is None else str(agent)
 
 
 def problems(settings: Settings, store: JobStore) -> list[str]:
-    """What keeps jobs from being run, in words for users: no coordinator, or one that hangs."""
+    """Reasons why jobs are not run, in words for users: no coordinator, or one that hangs."""
     if not is_running(settings):
         return ["no coordinator is running: `leaven coordinator start`"]
     own, leader = store.agent_of(settings.host, settings.folder), _leader(store)
-    now, found = store.now(), []
+    now, reasons = store.now(), []
     for agent in store.agents().values():
         silence = now - agent.seen
         if silence <= SILENT or agent.id not in (own, leader):
             continue
-        told = f"has not been seen for {duration_text(silence)}"
+        fact = f"has not been seen for {duration_text(silence)}"
         if agent.id == own:
             help = f"see {settings.log}; if it hangs, end it: kill -9 {agent.pid}"
-            found.append(f"the coordinator (process {agent.pid}) {told}: {help}")
+            reasons.append(f"the coordinator (process {agent.pid}) {fact}: {help}")
         elif has_leader(settings.store, settings.folder):
-            found.append(f"the coordinator of {agent.owner} on {agent.host}, which leads the store, {told}")
-    return found
+            reasons.append(f"the coordinator of {agent.owner} on {agent.host}, which leads the store, {fact}")
+    return reasons
 
 
 def main() -> None:

@@ -67,7 +67,9 @@ class Leader:
             looks += [0.0] if choice.has_more else []
         if leaving:
             self._store.preempt(leaving)
-        self._note_waits(waiting, waits)
+        changed = {job.id: text for job in waiting if (text := waits.get(job.id, "")) != job.waits}
+        if changed:
+            self._store.note_waits(changed)
         looks += [_LOOK] if running or granted else []
         looks += [SILENT / 2] if any(job.agent != self._agent for job in waiting) else []
         return granted, min(looks, default=None)
@@ -116,16 +118,16 @@ class Leader:
                 looks.append(at - now)
             elif job.agent in silent or job.agent not in agents:
                 waits[job.id] = silent.get(job.agent, f"no coordinator of {job.owner} is running")
-            elif isinstance(told := agents[job.agent].capacity.get(_key(job), ""), str):
-                waits[job.id] = told or "waits for its coordinator"
+            elif isinstance(problem := agents[job.agent].capacity.get(_key(job), ""), str):
+                waits[job.id] = problem or "waits for its coordinator"
         return waits, looks
 
     def _silence(self, agent: Agent, now: float) -> str:
         """Why an agent starts nothing now; empty if it does."""
         if agent.id == self._agent:
             return ""
-        said, heard = self._heard.get(agent.id, (None, now))
-        if said != agent.seen:
+        seen, heard = self._heard.get(agent.id, (None, now))
+        if seen != agent.seen:
             heard = now
         self._heard[agent.id] = (agent.seen, heard)
         return "" if now < heard + SILENT else f"the coordinator of {agent.owner} on {agent.host} is not running"
@@ -148,11 +150,6 @@ class Leader:
         self._used[job.owner] = self._used.get(job.owner, 0.0) + scheduling.START * job.cpus
         return id
 
-    def _note_waits(self, waiting: Sequence[Waiting], waits: Mapping[int, str]) -> None:
-        changed = {job.id: text for job in waiting if (text := waits.get(job.id, "")) != job.waits}
-        if changed:
-            self._store.note_waits(changed)
-
 
 def _key(job: Waiting | Running) -> str:
     return target_key(job.environment, job.settings)
@@ -160,7 +157,7 @@ def _key(job: Waiting | Running) -> str:
 
 def _capacity(job: Waiting | Running, agents: Mapping[str, Agent]) -> Slots | None:
     """What the environment of a job has; None where it has a queue of its own."""
-    found = agents[job.agent].capacity.get(_key(job))
-    if not isinstance(found, list) or len(found) != 3 or not all(isinstance(each, int) for each in found):
+    slots = agents[job.agent].capacity.get(_key(job))
+    if not isinstance(slots, list) or len(slots) != 3 or not all(isinstance(number, int) for number in slots):
         return None
-    return Slots(*found)
+    return Slots(*slots)

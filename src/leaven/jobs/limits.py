@@ -12,7 +12,7 @@ import contextlib
 import os
 import time
 
-from leaven.jobs.attempt_processes import descendants, hold
+from leaven.jobs.attempt_processes import descendants, hold, process_file
 from leaven.jobs.control_groups import enter, killed_in, make_groups, remove
 
 TYPE_CHECKING = False  # `typing` takes as long to import as all the rest
@@ -65,35 +65,23 @@ class Limits:
 
 def _claim(usable: list[int], count: int) -> dict[int, _socket.socket]:
     """Cores that no other job has claimed on this machine, with the claims; none if too few are left."""
-    found: dict[int, _socket.socket] = {}
+    claims: dict[int, _socket.socket] = {}
     for core in usable:
-        if len(found) < count and (claim := hold(f"{_CORE}{core}")) is not None:
-            found[core] = claim
-    if len(found) == count:
-        return found
-    for claim in found.values():
+        if len(claims) < count and (claim := hold(f"{_CORE}{core}")) is not None:
+            claims[core] = claim
+    if len(claims) == count:
+        return claims
+    for claim in claims.values():
         claim.close()
     return {}
 
 
 def _memory_in_use(enough: int) -> int:
-    """Bytes that the descendants of this process use. What they share counts once where the sum is more than enough:
-    finding that out takes longer."""
+    """Bytes that the descendants of this process use; 0 if not more than enough. Shared memory is counted once only
+    where the plain sum is more: that takes longer to read."""
     pids = descendants(os.getpid())
-    pages = sum(int(_first(f"/proc/{pid}/statm", 1)) for pid in pids)
+    pages = sum(int(sizes[1]) for pid in pids if (sizes := process_file(pid, "statm").split()))
     if pages * os.sysconf("SC_PAGE_SIZE") <= enough:
         return 0
-    return 1024 * sum(_proportional(pid) for pid in pids)
-
-
-def _first(file: str, field: int) -> str:
-    with contextlib.suppress(OSError, IndexError), open(file, encoding="utf-8") as opened:
-        return opened.readline().split()[field]
-    return "0"
-
-
-def _proportional(pid: int) -> int:
-    """The memory of a process in KB, of which what it shares counts in part."""
-    with contextlib.suppress(OSError, IndexError), open(f"/proc/{pid}/smaps_rollup", encoding="utf-8") as opened:
-        return sum(int(line.split()[1]) for line in opened if line.startswith("Pss:"))
-    return 0
+    lines = [line for pid in pids for line in process_file(pid, "smaps_rollup").splitlines()]
+    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith(b"Pss:"))

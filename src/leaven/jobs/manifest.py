@@ -7,6 +7,7 @@ belongs. What passes can be run without looking at it again.
 import json
 import math
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
@@ -20,6 +21,8 @@ MANIFEST = "job.json"
 _LONGEST_NAME = 100
 _LONGEST = 4000  # characters of a path or an argument
 _MOST_ARGUMENTS = 1000
+_NOT_STORABLE = re.compile(r"[\0\ud800-\udfff]")
+_NOT_IN_ONE_LINE = re.compile(r"[\x00-\x1f\x7f\ud800-\udfff]")
 
 
 class PackageError(Problem):
@@ -65,7 +68,9 @@ def read_manifest(text: bytes, name: str) -> Manifest:
         if key not in found and key not in _REQUIRED:
             continue
         if not is_right(found.get(key)):
-            raise _wrong(name, key, found.get(key))
+            shown = repr(found.get(key))
+            shown = shown if len(shown) < 60 else f"{shown[:60]}…"
+            raise PackageError(f"{name} is damaged: `{key}` in its {MANIFEST} can't be {shown}")
     resources = Resources.from_json(found.get("resources", {}))
     if wrong := out_of_range(resources):
         raise PackageError(f"{name} is damaged: in its {MANIFEST}, {wrong}")
@@ -89,13 +94,6 @@ def refuse_wrong_trials(text: bytes, name: str) -> None:
         raise PackageError(f"{name} is damaged: its trials are not those of a sweep")
 
 
-def _wrong(name: str, key: str, value: Any) -> PackageError:
-    shown = repr(value)
-    return PackageError(
-        f"{name} is damaged: `{key}` in its {MANIFEST} can't be {shown if len(shown) < 60 else shown[:60] + '…'}"
-    )
-
-
 def is_single_name(value: Any) -> bool:
     """Whether a value names something in a folder, and nothing outside of it."""
     return (
@@ -110,7 +108,7 @@ def _is_text(value: Any, longest: int = _LONGEST) -> bool:
     """Whether a value is a text of one line that can be stored and passed to a program."""
     if not isinstance(value, str) or len(value) > longest:
         return False
-    return not any(each < " " or each == "\x7f" or "\ud800" <= each <= "\udfff" for each in value)
+    return not _NOT_IN_ONE_LINE.search(value)
 
 
 def _is_folder(value: Any) -> bool:
@@ -119,23 +117,17 @@ def _is_folder(value: Any) -> bool:
 
 def _are_arguments(value: Any) -> bool:
     is_list = isinstance(value, list) and len(value) <= _MOST_ARGUMENTS
-    return is_list and all(isinstance(each, str) and len(each) <= _LONGEST and _is_storable(each) for each in value)
-
-
-def _is_storable(text: str) -> bool:
-    return not any(each == "\0" or "\ud800" <= each <= "\udfff" for each in text)
-
-
-def _is_count(value: Any) -> bool:
-    return value is None or (isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 10**9)
+    return is_list and all(
+        isinstance(word, str) and len(word) <= _LONGEST and not _NOT_STORABLE.search(word) for word in value
+    )
 
 
 def _are_needs(value: Any) -> bool:
     """Whether a value may be read as resources: numbers, whose ranges are checked afterwards."""
     return isinstance(value, dict) and all(
-        (each is None and key == "minutes")
-        or (isinstance(each, int | float) and not isinstance(each, bool) and math.isfinite(each))
-        for key, each in value.items()
+        (number is None and key == "minutes")
+        or (isinstance(number, int | float) and not isinstance(number, bool) and math.isfinite(number))
+        for key, number in value.items()
     )
 
 
@@ -150,7 +142,7 @@ _CHECKS: dict[str, Callable[[Any], bool]] = {
     "versions": lambda value: isinstance(value, dict) and all(map(_is_text, value.values())),
     "data": lambda value: isinstance(value, dict),
     "is_quick": lambda value: isinstance(value, bool),
-    "epochs": _is_count,
+    "epochs": lambda value: value is None or (type(value) is int and 0 <= value < 10**9),
     "monitor": lambda value: _is_text(value, _LONGEST_NAME),
     "project": _is_folder,
     "recipe_folder": _is_folder,

@@ -70,7 +70,7 @@ class _Jobs(Collector):
         reachable = GaugeMetricFamily(
             "leaven_environment_reachable", "Whether an environment answers", labels=["environment"]
         )
-        silent = {one.name for one in self._store.environments() if one.unreachable_since is not None}
+        silent = {record.name for record in self._store.environments() if record.unreachable_since is not None}
         for name in self._settings.environments:
             reachable.add_metric([name], float(name not in silent))
         yield reachable

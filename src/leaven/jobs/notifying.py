@@ -48,20 +48,16 @@ class Notifier:
     def look(self) -> None:
         """Send what has to be sent of what has happened since the last look."""
         if self._last is None:
-            self._last = self._remembered()
-        found = self._store.endings(self._last)
-        for ending in found:
+            try:
+                self._last = int(self._file.read_text())
+            except (OSError, ValueError):  # nobody is told of what was before the first look
+                self._last = self._store.last_event()
+        endings = self._store.endings(self._last)
+        for ending in endings:
             self._add(ending)
-        if found:
-            self._last = found[-1].event
+        if endings:
+            self._last = endings[-1].event
             write_text(self._file, str(self._last))
-
-    def _remembered(self) -> int:
-        """The last event that was looked at. Of what was before the first look, nobody is told."""
-        try:
-            return int(self._file.read_text())
-        except (OSError, ValueError):
-            return self._store.last_event()
 
     def _add(self, ending: Ending) -> None:
         try:
@@ -102,10 +98,10 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
 def _post(address: str, ending: Ending) -> None:
     if urllib.parse.urlsplit(address).scheme not in ("http", "https"):
         raise ValueError("its address must begin with http:// or https://")
-    said = {"job": ending.job, "name": ending.name, "state": ending.what, "reason": ending.reason}
-    said |= {"owner": ending.owner, "environment": ending.environment, "run": ending.run, "at": ending.at}
-    said["text"] = _subject(ending) + (f": {ending.reason}" if ending.reason else "")
-    request = urllib.request.Request(address, json.dumps(said).encode(), {"Content-Type": "application/json"})
+    body = {"job": ending.job, "name": ending.name, "state": ending.what, "reason": ending.reason}
+    body |= {"owner": ending.owner, "environment": ending.environment, "run": ending.run, "at": ending.at}
+    body["text"] = _subject(ending) + (f": {ending.reason}" if ending.reason else "")
+    request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
     opener = urllib.request.OpenerDirector()
     for handler in (urllib.request.HTTPHandler, urllib.request.HTTPSHandler, _NoRedirects):
         opener.add_handler(handler())

@@ -3,7 +3,6 @@
 import hashlib
 import os
 import platform
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -22,14 +21,7 @@ from leaven.recipe.recipe import Data, Recipe
 from leaven.runs.starting import output_folder, quick_flags, run_files, trials_of
 
 
-def pack(
-    source: Source,
-    recipe: Recipe,
-    plan: Plan,
-    resources: Resources,
-    *,
-    is_quick: bool = False,
-) -> Package:
+def pack(source: Source, recipe: Recipe, plan: Plan, resources: Resources, *, is_quick: bool = False) -> Package:
     """The package of a compiled recipe."""
     plan, members = _with_user_code(plan)
     members |= {name: text.encode() for name, text in run_files(source, recipe, plan).items()}
@@ -64,7 +56,7 @@ def _with_user_code(plan: Plan) -> tuple[Plan, dict[str, bytes]]:
     """
     sources = Sources()
     try:
-        taken = [sources.add(module.target) if module.is_file else None for module in plan.user_modules]
+        members = [sources.add(module.target) if module.is_file else None for module in plan.user_modules]
     except UnreadableSource as problem:
         raise PackageError(f"{problem}, and the job needs it") from None
     digest = hashlib.sha256()
@@ -77,51 +69,43 @@ def _with_user_code(plan: Plan) -> tuple[Plan, dict[str, bytes]]:
 
     modules = tuple(
         module if name is None else replace(module, target=moved(name))
-        for module, name in zip(plan.user_modules, taken, strict=True)
+        for module, name in zip(plan.user_modules, members, strict=True)
     )
     return replace(plan, user_modules=modules), {moved(name): text for name, text in sources.members.items()}
 
 
 def file_name(name: str) -> str:
     """The name of a recipe as one that a folder and a job can have: the recipe's file may be called anything."""
-    kept = "".join(each if each.isprintable() and each not in "/\\" else "_" for each in name).strip()
+    kept = "".join(letter if letter.isprintable() and letter not in "/\\" else "_" for letter in name).strip()
     return kept[:80].strip(". ") or "recipe"
 
 
 def _epochs(plan: Plan) -> int | None:
     """The epochs of all phases; None where an `arg` decides."""
-    found = [phase.epochs.value for phase in plan.phases]
-    return sum(value for value in found if isinstance(value, int)) if all(isinstance(v, int) for v in found) else None
+    counts = [phase.epochs.value for phase in plan.phases]
+    known = [count for count in counts if isinstance(count, int)]
+    return sum(known) if len(known) == len(counts) else None
 
 
 def fingerprint(data: Data) -> dict[str, Any]:
     """What identifies the data without reading it: outputs, samples per split, and the names of its files."""
-    found: dict[str, Any] = {"source": data.source.card.name, "outputs": data.outputs}
+    content: dict[str, Any] = {"source": data.source.card.name, "outputs": data.outputs}
     if data.samples is not None:
-        found["samples"] = dict(zip(("train", "val", "test"), data.samples, strict=True))
-    places = [setting.value.place for setting in data.source.settings if isinstance(setting.value, FilePath)]
+        content["samples"] = dict(zip(("train", "val", "test"), data.samples, strict=True))
+    places = [Path(setting.value.place) for setting in data.source.settings if isinstance(setting.value, FilePath)]
     if places:
-        found["files"] = _files_hash(places)
-    return found
-
-
-def _files_hash(places: Sequence[os.PathLike[str]]) -> str:
-    digest = hashlib.sha256()
-    for place in places:
-        for name in sorted(_files(Path(place))):
-            digest.update(f"{name}\n".encode(errors="surrogateescape"))
-    return digest.hexdigest()
+        names = [name for place in places for name in sorted(_files(place))]
+        lines = "".join(f"{name}\n" for name in names).encode(errors="surrogateescape")
+        content["files"] = hashlib.sha256(lines).hexdigest()
+    return content
 
 
 def _files(place: Path) -> list[str]:
-    """The files of a folder, by their names alone: to ask a drive of a cluster for a million sizes takes minutes.
+    """The names of the files in a folder, without sizes: to ask a drive of a cluster for a million takes minutes.
 
-    A file of its own has its size in its name.
+    For a single file, its name and size.
     """
     if place.is_file():
         return [f"{place.name}:{place.stat().st_size}"]
-    found: list[str] = []
-    for folder, _, names in os.walk(place):
-        below = os.path.relpath(folder, place)
-        found += [f"{below}/{name}" for name in names]
-    return found
+    folders = ((os.path.relpath(folder, place), names) for folder, _, names in os.walk(place))
+    return [f"{below}/{name}" for below, names in folders for name in names]

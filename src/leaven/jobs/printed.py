@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
 from leaven.jobs.environments.environment import Environment, Unreachable
-from leaven.jobs.environments.kinds import KINDS
+from leaven.jobs.environments.kinds import make
 from leaven.jobs.environments.logs import PIECE, Position
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ENDED
@@ -30,6 +30,9 @@ class LogChunk:
     problem: str = ""
 
 
+_END = LogChunk(0)
+
+
 def read_logs(
     settings: Settings, store: JobStore, job: Job, *, follows: bool = False, attempt: int | None = None
 ) -> Iterator[LogChunk]:
@@ -38,12 +41,12 @@ def read_logs(
     Each attempt has at least one chunk.
     """
     wait = _SHORTEST
-    for found in _looks(settings, store, job, follows, attempt):
-        if found is None:
+    for chunk in _looks(settings, store, job, follows, attempt):
+        if chunk is None:
             time.sleep(wait)
             wait = min(2 * wait, _LONGEST)
         else:
-            yield found
+            yield chunk
             wait = _SHORTEST
 
 
@@ -53,25 +56,20 @@ async def stream_logs(
     """The same, without a thread while nothing is printed."""
     wait = _SHORTEST
     looks = _looks(settings, store, job, follows, attempt)
-    while not isinstance(found := await asyncio.to_thread(next, looks, _End()), _End):
-        if found is None:
+    while (chunk := await asyncio.to_thread(next, looks, _END)) is not _END:
+        if chunk is None:
             await asyncio.sleep(wait)
             wait = min(2 * wait, _LONGEST)
         else:
-            yield found
+            yield chunk
             wait = _SHORTEST
-
-
-class _End:
-    """There is nothing more to read."""
 
 
 def _looks(
     settings: Settings, store: JobStore, job: Job, follows: bool, attempt: int | None
 ) -> Iterator[LogChunk | None]:
     """What is printed; None after each look at all attempts, if another will follow."""
-    given = json.loads(job.settings)
-    environment = KINDS[given["kind"]].make(given, settings.attempts, settings.wake)
+    environment = make(json.loads(job.settings), settings)
     positions: dict[str, Position] = {}
     problems: dict[str, str] = {}
     while True:
@@ -79,19 +77,19 @@ def _looks(
             job = store.job(str(job.id))  # before the log is read, so that nothing is missed
         except NoSuchJob:  # it was forgotten meanwhile
             return
-        for one in store.attempts(job.id):
-            if attempt not in (None, one.number):
+        for tried in store.attempts(job.id):
+            if attempt not in (None, tried.number):
                 continue
             try:
-                for text in _pieces(environment, one, positions):
-                    yield LogChunk(one.number, text)
+                for text in _pieces(environment, tried, positions):
+                    yield LogChunk(tried.number, text)
             except Unreachable as problem:
-                told = f"{one.environment} does not answer: {problem}"
-                if problems.get(one.id) != told:
-                    yield LogChunk(one.number, problem=told)
-                problems[one.id] = told
+                reason = f"{tried.environment} does not answer: {problem}"
+                if problems.get(tried.id) != reason:
+                    yield LogChunk(tried.number, problem=reason)
+                problems[tried.id] = reason
             else:
-                problems.pop(one.id, None)
+                problems.pop(tried.id, None)
         if not follows or job.state in ENDED or job.is_paused:
             return
         yield None

@@ -28,11 +28,9 @@ class Progress:
 
     def to_json(self) -> str:
         """As JSON, which has no NaN."""
-        return json.dumps({name: value for name, value in asdict(self).items() if _is_told(value)})
-
-
-def _is_told(value: object) -> bool:
-    return value not in (None, "") and not (isinstance(value, float) and not math.isfinite(value))
+        known = {name: value for name, value in asdict(self).items() if value not in (None, "")}
+        is_nan = {name for name, value in known.items() if isinstance(value, float) and not math.isfinite(value)}
+        return json.dumps({name: value for name, value in known.items() if name not in is_nan})
 
 
 def read_progress(run: Path, epochs: int | None, monitor: str) -> Progress | None:
@@ -61,8 +59,8 @@ def _sweep_progress(run: Path) -> Progress | None:
         return None
     best = sweep_folder.ranked(results)[0]
     by = sweep_folder.read_trials(run).by
-    done = sum(one.is_done for one in results)
     metric = by if best.score is not None else ""
+    done = sum(trial.is_done for trial in results)
     return Progress(done, len(results), metric=metric, score=best.score, counts_trials=True)
 
 
@@ -70,11 +68,11 @@ def progress_text(text: str) -> str:
     """`epoch 3/13, loss 0.52, val.accuracy 0.93` of what a store has."""
     if not text:
         return ""
-    found = json.loads(text)
-    of = f"/{found['epochs']}" if found.get("epochs") else ""
-    parts = [f"{'trial' if found.get('counts_trials') else 'epoch'} {found['epoch']}{of}"]
-    if "loss" in found:
-        parts.append(f"loss {score_text(found['loss'])}")
-    if found.get("metric") and "score" in found:
-        parts.append(f"{found['metric']} {score_text(found['score'])}")
+    progress = json.loads(text)
+    of = f"/{progress['epochs']}" if progress.get("epochs") else ""
+    parts = [f"{'trial' if progress.get('counts_trials') else 'epoch'} {progress['epoch']}{of}"]
+    if "loss" in progress:
+        parts.append(f"loss {score_text(progress['loss'])}")
+    if progress.get("metric") and "score" in progress:
+        parts.append(f"{progress['metric']} {score_text(progress['score'])}")
     return ", ".join(parts)

@@ -27,7 +27,7 @@ from leaven.jobs.environments.environment import (
     Task,
     Unreachable,
 )
-from leaven.jobs.environments.kinds import KINDS
+from leaven.jobs.environments.kinds import make
 from leaven.jobs.granting import Leader, target_key
 from leaven.jobs.job_variables import VariableError
 from leaven.jobs.manifest import PackageError
@@ -158,8 +158,11 @@ class Reconciler:
                 self._submit(environment, [(job, attempt)])
             environment.cancel(attempt.id, attempt.native, _grace(job))
             return False
-        if status.phase == "absent":
-            return self._is_new_to(environment, attempt)
+        if status.phase == "absent":  # after all that was recorded, the environment may have it
+            native = environment.find(attempt.id)
+            if native is not None and native != attempt.native:
+                self._store.note_native(attempt.id, native)
+            return native is None
         if status.phase == "running":
             self._note_progress(job)
             if job.state is State.STARTING:
@@ -172,20 +175,13 @@ class Reconciler:
         if changed := [job.id for job in jobs if job.waits != reason]:
             self._store.note_waits(changed, reason)
 
-    def _is_new_to(self, environment: Environment, attempt: Attempt) -> bool:
-        """Whether an environment does not have an attempt after all that was recorded before."""
-        native = environment.find(attempt.id)
-        if native is not None and native != attempt.native:
-            self._store.note_native(attempt.id, native)
-        return native is None
-
     def _end(self, job: Job, attempt: Attempt, status: Status) -> None:
         """Record how an attempt ended, and what follows for its job."""
         self._note_progress(job, is_last=True)
         outcome = status.outcome or Outcome.LOST
-        if outcome is Outcome.FAILED and has_diverged(Path(job.run)):
-            outcome = Outcome.DIVERGED
-        state, failures, delay = what_follows(job, outcome, self._settings.backoff)
+        if outcome is Outcome.FAILED and run_folder.read_json(Path(job.run) / run_folder.LOCK).get(DIVERGED):
+            outcome = Outcome.DIVERGED  # its loss was NaN: another attempt's would be, too
+        state, failures, delay = next_state(job, outcome, self._settings.backoff)
         reason = "" if state is State.SUCCEEDED else status.reason
         self._store.end_attempt(
             job.id,
@@ -357,9 +353,7 @@ class Reconciler:
         """The environment of a target; None where it can't be made, which counts as not being reached."""
         try:
             if target not in self._environments:
-                given = json.loads(target.settings)
-                made = KINDS[given["kind"]].make(given, self._settings.attempts, self._settings.wake)
-                self._environments[target] = made
+                self._environments[target] = make(json.loads(target.settings), self._settings)
         except Exception as problem:
             self._note_silence(target, problem)
         return self._environments.get(target)
@@ -395,12 +389,7 @@ def _described(problem: Exception) -> str:
     return f"{type(problem).__name__}: {problem}"
 
 
-def has_diverged(run: Path) -> bool:
-    """Whether a training has ended because its loss was NaN: it would again."""
-    return bool(run_folder.read_json(run / run_folder.LOCK).get(DIVERGED))
-
-
-def what_follows(job: Job, outcome: Outcome, backoff: float) -> tuple[State, int, float]:
+def next_state(job: Job, outcome: Outcome, backoff: float) -> tuple[State, int, float]:
     """The state of a job after an attempt, its failures so far, and how long to wait before the next attempt."""
     if outcome is Outcome.SUCCEEDED:
         return State.SUCCEEDED, job.failures, 0.0

@@ -24,7 +24,7 @@ _SHOWN = {  # fields that `Job.to_json` shows otherwise than the store has them
 def _fields(record: type) -> dict[str, Any]:
     """The fields of a record, all of which an answer has."""
     hints = {**get_type_hints(record), **(_SHOWN if record is Job else {})}
-    return {each.name: (hints[each.name], ...) for each in fields(record)}
+    return {field.name: (hints[field.name], ...) for field in fields(record)}
 
 
 JobReply: type[BaseModel] = create_model("Job", **_fields(Job))

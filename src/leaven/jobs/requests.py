@@ -14,7 +14,7 @@ from leaven.formats import run_folder, sweep_folder
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs import job_variables
 from leaven.jobs.environments.environment import Environment, Unreachable
-from leaven.jobs.environments.kinds import KINDS
+from leaven.jobs.environments.kinds import make
 from leaven.jobs.lengths import minutes_of
 from leaven.jobs.package import Package, package_file, refuse_other_version, unpack
 from leaven.jobs.problem import NameTaken, Problem
@@ -67,15 +67,14 @@ def open_store(settings: Settings) -> JobStore:
 
 def environment_of(settings: Settings, name: str) -> Environment:
     """An environment that is configured."""
-    given = settings.environments.get(name)
-    if given is None:
+    configured = settings.environments.get(name)
+    if configured is None:
         help = f"there are: {', '.join(settings.environments)}; others are defined in leaven.toml"
         raise RequestError(f"there is no environment `{name}`", help)
-    return KINDS[given["kind"]].make(given, settings.attempts, settings.wake)
+    return make(configured, settings)
 
 
 def _capacity(environment: Environment) -> Slots | None:
-    """What an environment has, for users."""
     try:
         return environment.capacity()
     except Unreachable as problem:
@@ -103,14 +102,16 @@ def resources(
     length: str | None = None,
     cores_per_gpu: int | None = None,
 ) -> Resources:
-    """What a job gets, by what is said: `memory` as `16GB`, `length` as `12h`.
+    """The resources of a job: `memory` as `16GB`, `length` as `12h`; by default those that it was packed with.
 
-    What is not said is what the job was packed with, or the default. If GPUs are, each has one process, and as many
-    cores as the environment's settings give to a GPU.
+    With `gpus`, each has one process, and as many cores as the environment's settings give to a GPU.
     """
     size = parse_bytes(memory) if memory else 0
     if size is None:
         raise RequestError(f"`{memory}` must be a size of memory, such as 16GB")
+    minutes = minutes_of(length) if length else None
+    if length and minutes is None:
+        raise RequestError(f"`{length}` must be a length of time, such as 90m or 12h")
     other = packed or usual_resources(environment, gpus or 0)
     count = processes or (other.processes if gpus is None else max(1, gpus))
     usual = max(count, gpus * cores_per_gpu if gpus and cores_per_gpu else other.cpus)
@@ -120,14 +121,8 @@ def resources(
         gpus=other.gpus if gpus is None else gpus,
         processes=count,
         nodes=nodes or other.nodes,
-        minutes=_minutes(length) if length else other.minutes,
+        minutes=minutes or other.minutes,
     )
-
-
-def _minutes(length: str) -> float:
-    if (found := minutes_of(length)) is None:
-        raise RequestError(f"`{length}` must be a length of time, such as 90m or 12h")
-    return found
 
 
 # -- submitting
@@ -151,7 +146,7 @@ def submit(store: JobStore, settings: Settings, orders: Sequence[Order]) -> list
             submissions += _submissions(settings, order, run, after, len(submissions))
             if order.name is not None:
                 places[order.name] = -len(submissions)
-        return store.submit([replace(one, agent=agent) for one in submissions])
+        return store.submit([replace(submission, agent=agent) for submission in submissions])
     except BaseException:
         for run in made:
             shutil.rmtree(run, ignore_errors=True)
@@ -178,8 +173,8 @@ def _refuse_impossible(settings: Settings, order: Order) -> None:
     if order.is_sweep and not has_sweep:
         raise RequestError("the recipe has no `sweep`", "submit it without --sweep")
     if has_sweep and not order.is_sweep and max(order.resources.nodes, order.resources.processes) > 1:
-        told = "one job trains the trials of a sweep one after the other, each in one process on one machine"
-        raise RequestError(told, "--sweep makes a job of each trial, which may have several processes and nodes")
+        fact = "one job trains the trials of a sweep one after the other, each in one process on one machine"
+        raise RequestError(fact, "--sweep makes a job of each trial, which may have several processes and nodes")
 
 
 def _sorted(orders: Sequence[Order]) -> list[Order]:
@@ -214,7 +209,7 @@ def _new_run(settings: Settings, order: Order) -> Path:
 def _submissions(settings: Settings, order: Order, run: Path, after: Sequence[int], before: int) -> list[Submission]:
     """The jobs of an order: one, or those of a sweep's trials and one that finishes the best."""
     manifest = order.package.manifest
-    one = Submission(
+    whole = Submission(
         name=order.name,
         stem=manifest.name,
         package=order.package.hash,
@@ -234,23 +229,22 @@ def _submissions(settings: Settings, order: Order, run: Path, after: Sequence[in
         secrets=order.secrets,
     )
     if not order.is_sweep:
-        return [one]
+        return [whole]
     unpack(order.package, run)
     trials = sweep_folder.read_trials(run).trials
-    each = replace(one, name=None, stem=f"{manifest.name}-trial", entry=Entry.PROGRAM, batch=run.name)
-    jobs = [replace(each, run=str(run / trial.name), arguments=trial.flags) for trial in trials]
+    trial_job = replace(whole, name=None, stem=f"{manifest.name}-trial", entry=Entry.PROGRAM, batch=run.name)
+    jobs = [replace(trial_job, run=str(run / trial.name), arguments=trial.flags) for trial in trials]
     waits = [-(before + number) for number in range(1, len(jobs) + 1)]
     single = replace(order.resources, processes=1, nodes=1)  # the best is finished by one process
-    end = replace(one, entry=Entry.END_SWEEP, arguments=(), resources=single, batch=run.name)
-    end = replace(end, after=waits, after_any_end=True)
-    return [*jobs, end]
+    last = replace(whole, entry=Entry.END_SWEEP, arguments=(), resources=single, batch=run.name)
+    return [*jobs, replace(last, after=waits, after_any_end=True)]
 
 
 # -- what is wanted of jobs
 
 
 def cancel(store: JobStore, jobs: Sequence[Job]) -> None:
-    """Let jobs stop for good; what they have trained is kept."""
+    """Stop jobs for good, after they have saved."""
     _refuse(jobs, ENDED, "has ended already")
     store.want([job.id for job in jobs], Wanted.STOP)
 
@@ -278,7 +272,7 @@ def retry(store: JobStore, jobs: Sequence[Job]) -> None:
             raise RequestError(f"{job.name} has not ended: it is {job.shown_state}")
         if job.state is State.SUCCEEDED:
             raise RequestError(f"{job.name} has succeeded", f"to train further: leaven resume {job.run} --epochs +10")
-        for before in (one for one in store.unmet(job.id) if one.id not in ids):
+        for before in (needed for needed in store.unmet(job.id) if needed.id not in ids):
             help = f"retry both: `leaven jobs retry {before.name} {job.name}`"
             raise RequestError(f"{job.name} comes after {before.name}, which is {before.shown_state}", help)
     store.retry(ids)
@@ -327,9 +321,8 @@ def _forget(store: JobStore, settings: Settings, ids: Sequence[int], *, whatever
 def _end_by_force(store: JobStore, settings: Settings, job: Job) -> None:
     """End what runs of a job, as far as its environment lets us."""
     with contextlib.suppress(Exception):  # whatever keeps the loop from ending it may do so here
-        given = json.loads(job.settings)
-        environment = KINDS[given["kind"]].make(given, settings.attempts, settings.wake)
-        (attempt,) = (one for one in store.attempts(job.id) if one.id == job.attempt)
+        environment = make(json.loads(job.settings), settings)
+        (attempt,) = (attempt for attempt in store.attempts(job.id) if attempt.id == job.attempt)
         deadline = time.monotonic() + _FORCE
         while environment.poll({attempt.id: attempt.native})[attempt.id].phase not in ("ended", "absent"):
             if time.monotonic() > deadline:

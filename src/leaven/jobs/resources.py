@@ -49,10 +49,9 @@ class Resources:
         return asdict(self)
 
     @classmethod
-    def from_json(cls, found: dict[str, Any]) -> Self:
+    def from_json(cls, data: dict[str, Any]) -> Self:
         """Read back; what a later version may add is left out."""
-        known = {field.name for field in fields(cls)}
-        return cls(**{name: value for name, value in found.items() if name in known})
+        return cls(**{field.name: data[field.name] for field in fields(cls) if field.name in data})
 
 
 _RANGES = {
@@ -77,21 +76,15 @@ def out_of_range(resources: Resources) -> str | None:
 
 def count_text(number: int, what: str) -> str:
     """`3 cores`, `1 core`, `no cores`."""
-    if not number:
-        return f"no {what}s"
-    return f"{number} {what}{'s' * (number != 1)}"
+    return f"{number or 'no'} {what}{'s' * (number != 1)}"
 
 
 def missing(needed: Slots, there: Slots) -> str | None:
     """`8 GPUs are needed, and it has 1 GPU`, if an environment can never run a job; None if it can."""
-    for need, have, what in (
-        (needed.gpus, there.gpus, "GPU"),
-        (needed.cpus, there.cpus, "core"),
-    ):
+    for need, have, what in ((needed.gpus, there.gpus, "GPU"), (needed.cpus, there.cpus, "core")):
         if need > have:
-            return (
-                f"{count_text(need, what)} {'is' if need == 1 else 'are'} needed, and it has {count_text(have, what)}"
-            )
+            verb = "is" if need == 1 else "are"
+            return f"{count_text(need, what)} {verb} needed, and it has {count_text(have, what)}"
     if needed.memory > there.memory > 0:
         return f"{show_bytes(needed.memory)} of memory are needed, and it has {show_bytes(there.memory)}"
     return None

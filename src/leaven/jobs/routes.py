@@ -64,7 +64,16 @@ def add_routes(app: FastAPI, settings: Settings, store: JobStore, metrics: Metri
     _add_logs(router, settings, store)
     _add_commands(router, settings, store)
     _add_environments(router, settings, store)
-    _add_metrics(router, metrics)
+
+    @router.get(
+        "/metrics",
+        summary="Metrics for Prometheus",
+        response_class=Response,
+        responses={200: {"content": {"text/plain": {}}}},
+    )
+    def read_metrics() -> Response:
+        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
+
     app.include_router(router)
     _add_health(app, store)
 
@@ -81,8 +90,8 @@ async def _refuse_unknown(request: Request) -> None:
     """A parameter that is misspelt would have no effect, and nobody would notice."""
     known = [parameter.alias for parameter in request.scope["route"].dependant.query_params]
     if unknown := [name for name in request.query_params if name not in known]:
-        told = f"there are: {', '.join(known)}" if known else "there is none here"
-        raise HTTPException(422, f"there is no parameter `{unknown[0]}`; {told}")
+        others = f"there are: {', '.join(known)}" if known else "there is none here"
+        raise HTTPException(422, f"there is no parameter `{unknown[0]}`; {others}")
 
 
 # -- jobs
@@ -101,19 +110,19 @@ def _has_body(kind: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _finder(store: JobStore) -> Callable[[str], Job]:
-    def found(job: str) -> Job:
+    def find(job: str) -> Job:
         try:
             return store.job(job)
         except NoSuchJob as problem:
             raise HTTPException(404, problem.headline) from None
 
-    return found
+    return find
 
 
 def _described(store: JobStore, id: int) -> dict[str, Any]:
     job = store.job(str(id))
-    newest = store.events(id, limit=_MOST_EVENTS)
-    tries, events = ([asdict(one) for one in found] for found in (store.attempts(id), newest))
+    tries = list(map(asdict, store.attempts(id)))
+    events = list(map(asdict, store.events(id, limit=_MOST_EVENTS)))
     return {**job.to_json(), "after": store.after(id), "tries": tries, "events": events}
 
 
@@ -168,7 +177,7 @@ def _add_submit(router: APIRouter, settings: Settings, store: JobStore) -> None:
         secret: Annotated[list[str] | None, Query(max_length=1000)] = None,
     ) -> list[dict[str, Any]]:
         opened = read_package(package, "the package")
-        given = requests.resources(
+        resources = requests.resources(
             requests.environment_of(settings, environment),
             opened.manifest.resources,
             gpus=gpus,
@@ -181,7 +190,7 @@ def _add_submit(router: APIRouter, settings: Settings, store: JobStore) -> None:
         order = requests.Order(
             opened,
             environment,
-            given,
+            resources,
             name,
             priority,
             retries,
@@ -210,7 +219,7 @@ def _add_logs(router: APIRouter, settings: Settings, store: JobStore) -> None:
     ) -> StreamingResponse:
         if attempt is not None:
             known = await asyncio.to_thread(store.attempts, job.id)
-            if attempt not in [one.number for one in known]:
+            if attempt not in [tried.number for tried in known]:
                 raise HTTPException(404, f"{job.name} has no attempt {attempt}")
 
         async def text() -> AsyncIterator[bytes]:
@@ -248,7 +257,11 @@ def _add_commands(router: APIRouter, settings: Settings, store: JobStore) -> Non
         openapi_extra=_has_body("application/json", replies.PriorityBody.model_json_schema()),
     )
     def priority(job: Found, body: Body) -> dict[str, Any]:
-        store.set_priority([job.id], _priority(body))
+        try:
+            new = replies.PriorityBody.model_validate_json(body, strict=True).priority
+        except ValidationError:
+            raise HTTPException(422, 'expected {"priority": 5}') from None
+        store.set_priority([job.id], new)
         coordinator.start(settings)
         return _described(store, job.id)
 
@@ -259,13 +272,6 @@ def _add_commands(router: APIRouter, settings: Settings, store: JobStore) -> Non
     @router.delete("/jobs", summary="Forget all jobs that have ended and that none waits for")
     def clean_all() -> replies.Forgotten:
         return replies.Forgotten(forgotten=requests.clean_all(store, settings))
-
-
-def _priority(body: bytes) -> int:
-    try:
-        return replies.PriorityBody.model_validate_json(body, strict=True).priority
-    except ValidationError:
-        raise HTTPException(422, 'expected {"priority": 5}') from None
 
 
 # -- environments and the coordinator
@@ -286,8 +292,8 @@ def _add_environments(router: APIRouter, settings: Settings, store: JobStore) ->
     async def check(name: str) -> list[replies.CheckReply]:
         if name not in settings.environments:
             raise HTTPException(404, f"there is no environment `{name}`")
-        found = await anyio.to_thread.run_sync(lambda: list(checks(settings, name)), limiter=waiting)
-        return [replies.CheckReply(**asdict(one)) for one in found]
+        results = await anyio.to_thread.run_sync(lambda: list(checks(settings, name)), limiter=waiting)
+        return [replies.CheckReply(**asdict(result)) for result in results]
 
     @router.get("/coordinator", summary="Whether a coordinator is running, and how many jobs there are")
     def status() -> replies.CoordinatorReply:
@@ -305,15 +311,16 @@ def _add_environments(router: APIRouter, settings: Settings, store: JobStore) ->
 
 
 def _environments(settings: Settings, store: JobStore) -> list[replies.EnvironmentReply]:
-    problems = {one.name: one.problem for one in store.environments() if one.problem}
-    found = []
-    for name, given in settings.environments.items():
+    problems = {record.name: record.problem for record in store.environments()}
+    answers = []
+    for name, configured in settings.environments.items():
         try:
             has = requests.environment_of(settings, name).capacity()
         except Unreachable as problem:
             has, problems[name] = None, str(problem)
-        found.append(replies.EnvironmentReply(name=name, kind=given["kind"], has=has, problem=problems.get(name, "")))
-    return found
+        problem_text, kind = problems.get(name, ""), configured["kind"]
+        answers.append(replies.EnvironmentReply(name=name, kind=kind, has=has, problem=problem_text))
+    return answers
 
 
 # -- for those who watch the server
@@ -335,17 +342,6 @@ def _add_health(app: FastAPI, store: JobStore) -> None:
         except TimeoutError:
             raise HTTPException(503, "the store does not answer") from None
         return replies.Health()
-
-
-def _add_metrics(router: APIRouter, metrics: Metrics) -> None:
-    @router.get(
-        "/metrics",
-        summary="Metrics for Prometheus",
-        response_class=Response,
-        responses={200: {"content": {"text/plain": {}}}},
-    )
-    def read_metrics() -> Response:
-        return Response(metrics.text(), media_type=CONTENT_TYPE_LATEST)
 
 
 def _page(described: dict[str, Any]) -> str:

@@ -12,7 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 from leaven.jobs.resources import Slots, count_text, missing
 
@@ -116,55 +116,54 @@ def choose(
     """What starts now on a machine. Each job may have its own limit of what the machine has for it."""
     running, queue = list(running), list(queue)
     shares = _Shares(running, users or Users())
-    found = Choice()
-    used = _sum(running)
+    choice = Choice()
+    used = sum(map(needs, running), Slots())
     kept = Slots()  # for those that don't fit yet
     until = 0.0  # seconds in which the first of them could start
     taken = set(devices_in_use)
     for job in _in_turn(queue, shares):
         has, need = capacities[job.id], needs(job)
+        ends_in_time = job.minutes is not None and 60 * job.minutes <= until < math.inf
         if lacking := missing(need, has):
-            found.waits[job.id] = lacking
+            choice.waits[job.id] = lacking
         elif over := shares.over_quota(job):
-            found.waits[job.id] = over
-        elif (has - used - kept).has(need) or (_ends_within(job, until) and (has - used).has(need)):
-            given = tuple(number for number in range(has.gpus) if number not in taken)[: job.gpus]
-            taken.update(given)
+            choice.waits[job.id] = over
+        elif (has - used - kept).has(need) or (ends_in_time and (has - used).has(need)):
+            devices = tuple(number for number in range(has.gpus) if number not in taken)[: job.gpus]
+            taken.update(devices)
             used += need
-            found.starts.append(Start(job.id, given))
+            choice.starts.append(Start(job.id, devices))
             shares.count(job)
         else:
             is_first, fits = kept == Slots(), (has - used).has(need)
             kept += need
-            found.waits[job.id] = _TURN if fits else f"waits until {need} are free"
+            choice.waits[job.id] = _TURN if fits else f"waits until {need} are free"
             if is_first:
-                found.leaving.extend(_victims(job, has - used, running))
+                choice.leaving.extend(_victims(job, has - used, running))
                 until = _seconds_until(need, has - used, running)
-            if not any(_is_any(each - used) for each in set(capacities.values())):
-                break  # nothing is free: the order of the others does not matter now
-    _explain_others(found, queue, capacities)
-    return found
-
-
-def _explain_others(found: Choice, queue: Sequence[Queued], capacities: Mapping[int, Slots]) -> None:
-    known = {start.job for start in found.starts} | found.waits.keys()
+            free = [capacity - used for capacity in set(capacities.values())]
+            if not any(slots.has(Slots(cpus=1)) or slots.has(Slots(gpus=1)) for slots in free):
+                break  # the order of the others does not matter now
+    known = {start.job for start in choice.starts} | choice.waits.keys()
     for job in queue:
         if job.id not in known:
-            found.waits[job.id] = missing(needs(job), capacities[job.id]) or _TURN
+            choice.waits[job.id] = missing(needs(job), capacities[job.id]) or _TURN
+    return choice
 
 
 def _victims(job: Queued, free: Slots, running: Sequence[Runs]) -> list[int]:
     """The running jobs that must make room for one of a higher priority; none if that would not be enough."""
     for other in running:
         free += needs(other) if other.is_leaving else Slots()
-    found: list[int] = []
-    lower = [each for each in running if each.is_preemptible and not each.is_leaving and each.priority < job.priority]
-    for other in sorted(lower, key=lambda each: (each.priority, -each.id)):
+    victims: list[int] = []
+    lower = [other for other in running if other.is_preemptible and not other.is_leaving]
+    lower = [other for other in lower if other.priority < job.priority]
+    for other in sorted(lower, key=lambda other: (other.priority, -other.id)):
         if free.has(needs(job)):
             break
         free += needs(other)
-        found.append(other.id)
-    return found if free.has(needs(job)) else []
+        victims.append(other.id)
+    return victims if free.has(needs(job)) else []
 
 
 def _seconds_until(need: Slots, free: Slots, running: Sequence[Runs]) -> float:
@@ -174,18 +173,6 @@ def _seconds_until(need: Slots, free: Slots, running: Sequence[Runs]) -> float:
         if free.has(need):
             return other.seconds_left
     return math.inf
-
-
-def _ends_within(job: Queued, seconds: float) -> bool:
-    return job.minutes is not None and 60 * job.minutes <= seconds < math.inf
-
-
-def _is_any(free: Slots) -> bool:
-    return free.has(Slots(cpus=1)) or free.has(Slots(gpus=1))
-
-
-def _sum(jobs: Iterable[Queued]) -> Slots:
-    return sum(map(needs, jobs), Slots())
 
 
 def needs(job: Queued) -> Slots:
@@ -239,10 +226,7 @@ def _batch(job: Queued) -> str:
     return job.batch or f"job {job.id}"
 
 
-AnyQueued = TypeVar("AnyQueued", bound=Queued)
-
-
-def _in_turn(queue: Iterable[AnyQueued], shares: _Shares) -> Iterable[AnyQueued]:
+def _in_turn(queue: Iterable[Queued], shares: _Shares) -> Iterable[Queued]:
     """The jobs in their order, which changes as jobs are started: a place that has become later is corrected when it
     comes up, since shares only grow."""
     waiting = [(shares.turn(job), job) for job in queue]

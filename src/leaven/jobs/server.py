@@ -44,7 +44,10 @@ def serve(settings: Settings, host: str, port: int, said: Callable[[str], None],
         token = token_of(settings, host)
         os.environ.pop(tokens.VARIABLE, None)  # neither a coordinator nor a job that is started from here needs it
         store = requests.open_store(settings)
-        rules = _rules({"localhost", host, socket.gethostname(), *names})
+        from leaven.jobs.routes import OPEN, SUBMIT
+
+        all_names = tuple(name.lower() for name in {"localhost", host, socket.gethostname(), *names})
+        rules = Rules(all_names, OPEN, more_bytes={SUBMIT: MOST_BYTES}, headers=_HEADERS)
         server = server_of(application(settings, store, token, rules))
     except ModuleNotFoundError as problem:
         raise ServerError(f"{problem.name} is not installed", "pip install 'leaven[serve]'") from None
@@ -121,26 +124,26 @@ def _add_reports(app: "FastAPI") -> None:
     from fastapi.responses import Response
     from starlette.exceptions import HTTPException
 
-    def told(status: int, error: str, help: str = "", headers: Mapping[str, str] | None = None) -> Response:
+    def answer(status: int, error: str, help: str = "", headers: Mapping[str, str] | None = None) -> Response:
         return Response(problem_body(error, help), status, headers, "application/json")
 
     @app.exception_handler(HTTPException)
     def _(_request: object, problem: HTTPException) -> Response:
         help = "/docs lists what there is" if problem.status_code == 404 else ""
-        return told(problem.status_code, str(problem.detail), help, problem.headers)
+        return answer(problem.status_code, str(problem.detail), help, problem.headers)
 
     @app.exception_handler(RequestValidationError)
     def _(_request: object, problem: RequestValidationError) -> Response:
         first = problem.errors()[0]
-        return told(422, f"`{first['loc'][-1]}`: {first['msg']}", "/openapi.json says what is expected")
+        return answer(422, f"`{first['loc'][-1]}`: {first['msg']}", "/openapi.json says what is expected")
 
     @app.exception_handler(Problem)
     def _(_request: object, problem: Problem) -> Response:
-        return told(_status(problem), problem.headline, problem.help)
+        return answer(_status(problem), problem.headline, problem.help)
 
     @app.exception_handler(Exception)
     def _(_request: object, _problem: Exception) -> Response:
-        return told(500, "the server failed", "what it has printed says why")
+        return answer(500, "the server failed", "what it has printed says why")
 
 
 def _status(problem: Problem) -> int:

@@ -113,7 +113,10 @@ def load_settings(start: Path | None = None) -> Settings:
         jobs |= _checked(found.get("jobs", {}), _JOBS_KEYS, "[jobs]", file)
         for name, given in found.get("environments", {}).items():
             environments[name] = _environment(name, given, file)
-    folder = _folder(jobs)
+    folder, kept = _folder(jobs), jobs.get("keep")
+    keep = None if kept is None else minutes_of(kept)
+    if kept is not None and keep is None:
+        raise SettingsError(f"`keep` in [jobs] is `{kept}`, and must be a length of time, such as 30d")
     return Settings(
         folder,
         str(jobs.get("store") or sqlite_url(folder / "jobs.sqlite")),
@@ -121,15 +124,8 @@ def load_settings(start: Path | None = None) -> Settings:
         float(jobs.get("backoff", _BACKOFF)),
         str(jobs.get("host") or socket.gethostname()),
         notify,
-        _keep(jobs.get("keep")),
+        keep,
     )
-
-
-def _keep(given: str | None) -> float | None:
-    """The minutes for which ended jobs are kept; None: for ever."""
-    if given is not None and minutes_of(given) is None:
-        raise SettingsError(f"`keep` in [jobs] is `{given}`, and must be a length of time, such as 30d")
-    return None if given is None else minutes_of(given)
 
 
 def _folder(jobs: Mapping[str, Any]) -> Path:

@@ -35,9 +35,9 @@ from leaven.jobs.attempt_processes import (
     end_with,
     hold,
     is_held,
-    programmed,
+    program_name,
     reap_orphans,
-    supervised,
+    supervisor_name,
 )
 from leaven.jobs.limits import Limits
 from leaven.jobs.program_log import LIMIT, ProgramLog, make_again
@@ -69,7 +69,7 @@ _DRAINING = 1.0  # seconds for what was printed last
 _LARGEST_FILE = 1_000_000  # bytes that are read of what others write
 _LOCK_TRIES = 40
 _STOPPED = (-signal.SIGTERM, -signal.SIGINT, 128 + signal.SIGTERM, 128 + signal.SIGINT)
-_SAID = ("succeeded", "stopped", "failed", "refused")  # by programs
+_REPORTED = ("succeeded", "stopped", "failed", "refused")  # outcomes that programs report
 
 
 def main(folder: str) -> None:
@@ -79,8 +79,8 @@ def main(folder: str) -> None:
     signal.pthread_sigmask(signal.SIG_SETMASK, ())
     with open(os.path.join(folder, TASK), encoding="utf-8") as file:
         task = json.load(file)
-    held = take_attempt(folder, task["attempt"])
-    if held is None:
+    locks = take_attempt(folder, task["attempt"])
+    if locks is None:
         return  # another one supervises it, or did
     outcome = Supervisor(folder, task).run()
     write_until_done(os.path.join(folder, OUTCOME), outcome)
@@ -88,9 +88,9 @@ def main(folder: str) -> None:
 
 
 def take_attempt(folder: str, attempt: str) -> object | None:
-    """What only the one supervisor of an attempt has, to be kept until its end; None if it was ever begun."""
-    name = hold(supervised(attempt))
-    if name is None or is_held(programmed(attempt)):
+    """The locks of the one supervisor of an attempt, to be kept until its end; None if it was ever begun."""
+    name = hold(supervisor_name(attempt))
+    if name is None or is_held(program_name(attempt)):
         return None
     lock = _open_lock(folder, LOCK)
     if not take(lock, _LOCK_TRIES) or os.path.exists(os.path.join(folder, BEGUN)):
@@ -114,7 +114,7 @@ class Supervisor:
         self.stop: dict[str, Any] | None = None  # what was asked: {"grace": seconds, "reason": text, "timed_out": True}
         self.began = time.monotonic()
         for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
-            signal.signal(number, self._asked_by_signal)
+            signal.signal(number, self._stop_on_signal)
 
     def run(self) -> dict[str, Any]:
         """Run the program to its end; how it ended."""
@@ -152,13 +152,13 @@ class Supervisor:
             end_with(parent)
             limits.enter()
 
-        name, lock = hold(programmed(self.task["attempt"])), _open_lock(self.folder, PROGRAM_LOCK)
+        name, lock = hold(program_name(self.task["attempt"])), _open_lock(self.folder, PROGRAM_LOCK)
         assert name is not None
         assert take(lock, _LOCK_TRIES)
         try:
             return subprocess.Popen(
                 self.task["command"],
-                cwd=_first_folder(self.task["folder"], self.task.get("otherwise", "/")),
+                cwd=self.task["folder"] if os.path.isdir(self.task["folder"]) else self.task.get("otherwise", "/"),
                 env=settings,
                 stdin=subprocess.DEVNULL,
                 stdout=printing,
@@ -173,7 +173,11 @@ class Supervisor:
 
     def _wait(self, program: subprocess.Popen[bytes], printed: int, log: ProgramLog, limits: Limits) -> int:
         """Wait for the program; ask it to stop if that is wanted or its time is up, and kill it after the grace."""
-        watched = [printed, *_watch(program.pid)]
+        watched = [printed]
+        with contextlib.suppress(
+            AttributeError, OSError
+        ):  # readable once the process has ended, where the system has it
+            watched.append(os.pidfd_open(program.pid))
         killed_at: float | None = None
         look_at = 0.0
         while program.poll() is None:
@@ -220,7 +224,7 @@ class Supervisor:
                 return asked
         return float(self.task["grace"])
 
-    def _asked_by_signal(self, *_: object) -> None:
+    def _stop_on_signal(self, *_: object) -> None:
         if self.stop is None:
             self.stop = {"reason": "its supervisor was asked to stop"}
 
@@ -232,17 +236,18 @@ class Supervisor:
         return os.path.join(self.folder, name)
 
 
-def judge(told: dict[str, Any] | None, code: int, stop: dict[str, Any] | None) -> tuple[str, str]:
-    """How an attempt ended and why, by what the program says, else by its exit code; `stop` is what was asked."""
-    said, reason = (told or {}).get("outcome"), str((told or {}).get("reason", ""))
-    said = said if said in _SAID else None
-    if said == "succeeded" or (said is None and code == 0):
+def judge(report: dict[str, Any] | None, code: int, stop: dict[str, Any] | None) -> tuple[str, str]:
+    """The outcome of an attempt and its reason, by the program's own report, else by its exit code; `stop` is the
+    request to stop."""
+    outcome, reason = (report or {}).get("outcome"), str((report or {}).get("reason", ""))
+    outcome = outcome if outcome in _REPORTED else None
+    if outcome == "succeeded" or (outcome is None and code == 0):
         return "succeeded", reason
-    if said == "refused":
+    if outcome == "refused":
         return "refused", reason
     if stop is not None and stop.get("timed_out"):
         return "timed out", "its time limit was reached"
-    if said == "stopped" or stop is not None or (said is None and code in _STOPPED):
+    if outcome == "stopped" or stop is not None or (outcome is None and code in _STOPPED):
         return "stopped", reason or str((stop or {}).get("reason", ""))
     return "failed", reason or _exit_text(code)
 
@@ -287,30 +292,18 @@ def _drain(printed: int, log: ProgramLog) -> None:
     log.close()
 
 
-def _watch(pid: int) -> list[int]:
-    """A descriptor that can be read when a process has ended; none where the system has none."""
-    try:
-        return [os.pidfd_open(pid)]
-    except (AttributeError, OSError):
-        return []
-
-
 # -- files
 
 
-def _first_folder(*places: str) -> str:
-    return next((place for place in places if os.path.isdir(place)), places[-1])
-
-
 def _read(file: str) -> dict[str, Any] | None:
-    """What a JSON file holds; None where there is none that can be read. Programs may have put anything there."""
+    """The content of a JSON file; None where there is none that can be read. Programs may have put anything there."""
     try:
         descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK)  # a pipe would be waited for
         with open(descriptor, "rb") as opened:
-            found = json.loads(opened.read(_LARGEST_FILE))
+            content = json.loads(opened.read(_LARGEST_FILE))
     except (OSError, ValueError, RecursionError):
         return None
-    return found if isinstance(found, dict) else None
+    return content if isinstance(content, dict) else None
 
 
 def _write(file: str, content: dict[str, Any]) -> None:

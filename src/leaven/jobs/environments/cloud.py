@@ -37,9 +37,6 @@ KEYS = {
     "disk": Form.COUNT,
 }
 TASK = "sky.yaml"
-_POLL = 20.0
-_TIMEOUT = 120.0  # SkyPilot's commands may start a server first
-_AFTER_GRACE = 60.0  # seconds in which a machine may send what it has saved
 _REFUSES = ("invalid", "validation", "no such option", "not a valid", "valueerror", "does not contain any valid")
 _WAITING = {
     "PENDING": "waits for its turn",
@@ -60,7 +57,8 @@ _ENDED = {
 class Cloud(EngineEnvironment):
     """Machines of SkyPilot's, by its command."""
 
-    engine, poll_seconds, timeout, after_grace = "SkyPilot", _POLL, _TIMEOUT, _AFTER_GRACE
+    # its commands may start a server first; after the grace, a machine may send what it has saved
+    engine, poll_seconds, timeout, after_grace = "SkyPilot", 20.0, 120.0, 60.0
 
     def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:
         super().__init__(settings, attempts, wake)
@@ -71,7 +69,12 @@ class Cloud(EngineEnvironment):
             raise Refused('`store` of the environment is not set: an object store, such as "s3://bucket/leaven"')
         if task.resources.gpus and not self._settings.get("gpu"):
             raise Refused('`gpu` of the environment is not set: the kind of GPU to rent, such as "A100"')
-        self._write(task, agent_command(self._python, self._place.send(task)))
+        try:
+            import yaml
+        except ModuleNotFoundError:
+            raise Unreachable("pyyaml is not installed: pip install 'leaven[cloud]'") from None
+        content = task_of(task, agent_command(self._python, self._place.send(task)), self._settings)
+        write_text(task.folder / TASK, yaml.safe_dump(content, sort_keys=False, width=120))
         secrets = [word for name in self._secrets() for word in ("--secret", name)]
         self._run(["jobs", "launch", "--yes", "--detach-run", *secrets, str(task.folder / TASK)], refuses=True)
         self._statuses.forget()
@@ -84,26 +87,12 @@ class Cloud(EngineEnvironment):
             raise Refused(f"the coordinator does not have the variable {missing[0]}, which `secrets` names")
         return list(dict.fromkeys([*named, *access_variables(str(self._settings["store"]))]))
 
-    def _write(self, task: Task, command: Sequence[str]) -> None:
-        try:
-            import yaml
-        except ModuleNotFoundError:
-            raise Unreachable("pyyaml is not installed: pip install 'leaven[cloud]'") from None
-        text = yaml.safe_dump(task_of(task, command, self._settings), sort_keys=False, width=120)
-        write_text(task.folder / TASK, text)
-
     def _ask_engine(self) -> dict[str, EngineStatus]:
         """The managed jobs of this user."""
-        words = [
-            "jobs",
-            "queue",
-            "--all",
-            "--verbose",
-            "--output",
-            "json",
-        ]  # else it does not say why it waits or failed
-        rows = _printed_tables(self._run(words))
-        names = [(row.get("job_name"), row) for row in sorted(rows, key=_number)]
+        # without `--verbose` it does not say why it waits or failed
+        rows = _printed_tables(self._run(["jobs", "queue", "--all", "--verbose", "--output", "json"]))
+        rows.sort(key=lambda row: number if isinstance(number := row.get("job_id"), int) else 0)
+        names = [(row.get("job_name"), row) for row in rows]
         ours = [(name, row) for name, row in names if isinstance(name, str) and name.startswith(PREFIX)]
         return {name.removeprefix(PREFIX): status_of(row) for name, row in ours}
 
@@ -140,16 +129,10 @@ def _printed_tables(text: str) -> list[dict[str, Any]]:
     """The list of tables that a command prints, among lines about what it does."""
     for start in re.finditer(r"^\s*\[", text, re.MULTILINE):
         try:
-            found, _ = json.JSONDecoder().raw_decode(text, start.end() - 1)
-            return tables("`sky jobs queue`", found)
+            return tables("`sky jobs queue`", json.JSONDecoder().raw_decode(text, start.end() - 1)[0])
         except (ValueError, Unreachable):
             continue
     raise not_understood("`sky jobs queue`", text)
-
-
-def _number(row: Mapping[str, Any]) -> int:
-    number = row.get("job_id")
-    return number if isinstance(number, int) else 0
 
 
 def status_of(row: Mapping[str, Any]) -> EngineStatus:

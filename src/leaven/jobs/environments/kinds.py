@@ -3,20 +3,22 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from leaven.jobs.environments import cloud, kubernetes, local, ray, slurm
 from leaven.jobs.environments.environment import Environment
 from leaven.jobs.environments.keys import Form
 
+if TYPE_CHECKING:
+    from leaven.jobs.settings import Settings
+
 
 @dataclass(frozen=True)
 class Kind:
-    """A kind of environment: the keys of its section with the forms of their values, and its class, which gets the
-    settings, the folder of attempts and the coordinator's pipe."""
+    """A kind of environment: the keys of its section with the forms of their values, and its class."""
 
     keys: Mapping[str, Form]
-    make: Callable[[Mapping[str, Any], Path, Path], Environment]
+    environment: Callable[[Mapping[str, Any], Path, Path], Environment]
 
 
 KINDS = {
@@ -26,3 +28,8 @@ KINDS = {
     "kubernetes": Kind(kubernetes.KEYS, kubernetes.Kubernetes),
     "cloud": Kind(cloud.KEYS, cloud.Cloud),
 }
+
+
+def make(configured: Mapping[str, Any], settings: "Settings") -> Environment:
+    """The environment of a section of the configuration, as a job stores it."""
+    return KINDS[configured["kind"]].environment(configured, settings.attempts, settings.wake)

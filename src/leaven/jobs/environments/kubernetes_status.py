@@ -29,11 +29,8 @@ def attempt_of(job: Object) -> str | None:
 def pods_of(attempt: str, pods: Sequence[Object]) -> list[Object]:
     """The pods that Kubernetes has made for an attempt."""
     name = PREFIX + attempt
-    return [pod for pod in pods if any(owner == name or owner.startswith(f"{name}-") for owner in _owners(pod))]
-
-
-def _owners(pod: Object) -> list[str]:
-    return [str(owner.get("name")) for owner in rows(table(pod.get("metadata")).get("ownerReferences"))]
+    owned = [(pod, rows(table(pod.get("metadata")).get("ownerReferences"))) for pod in pods]
+    return [pod for pod, owners in owned if any(f"{owner.get('name')}-".startswith(f"{name}-") for owner in owners)]
 
 
 def status_of(job: Object, pods: Sequence[Object]) -> EngineStatus:
@@ -78,15 +75,12 @@ def _failed(condition: Object, pods: Sequence[Object]) -> EngineStatus:
             ended = table(table(container.get("state")).get("terminated"))
             code = ended.get("exitCode")
             if isinstance(code, int) and code:
-                return _ended(str(ended.get("reason", "Error")), code)
+                if ended.get("reason") == "OOMKilled":
+                    why = "it used more memory than it asked for (Kubernetes: OOMKilled)"
+                    return EngineStatus("over", Outcome.FAILED, code, why, knows_why=True)
+                why = f"Kubernetes says: {ended.get('reason', 'Error')}, exit code {code}"
+                return EngineStatus("over", Outcome.FAILED, code, why)
     return EngineStatus("over", reason=f"Kubernetes says: {condition.get('message', 'it has failed')}")
-
-
-def _ended(reason: str, code: int) -> EngineStatus:
-    if reason == "OOMKilled":
-        why = "it used more memory than it asked for (Kubernetes: OOMKilled)"
-        return EngineStatus("over", Outcome.FAILED, code, why, knows_why=True)
-    return EngineStatus("over", Outcome.FAILED, code, f"Kubernetes says: {reason}, exit code {code}")
 
 
 def _why_it_waits(job: Object, pods: Sequence[Object]) -> str:
@@ -99,16 +93,13 @@ def _why_it_waits(job: Object, pods: Sequence[Object]) -> str:
             for container in rows(status.get(field)):
                 waiting = table(table(container.get("state")).get("waiting"))
                 if waiting and waiting.get("reason", "") not in _IN_PREPARATION:
-                    return _container_waits(str(waiting["reason"]), str(waiting.get("message", "")))
+                    is_image = waiting["reason"] in _IMAGE
+                    plain = "its image can't be pulled" if is_image else "its container can't be started"
+                    return f"{plain} (Kubernetes: {_words(waiting)})"
         for condition in rows(status.get("conditions")):
             if condition.get("type") == "PodScheduled" and condition.get("status") == "False":
                 return f"no node has room for it (Kubernetes: {_words(condition)})"
     return ""
-
-
-def _container_waits(reason: str, message: str) -> str:
-    plain = "its image can't be pulled" if reason in _IMAGE else "its container can't be started"
-    return f"{plain} (Kubernetes: {_words({'reason': reason, 'message': message})})"
 
 
 def may_say_why(attempt: str, pods: Sequence[Object]) -> list[str]:

@@ -17,7 +17,7 @@ from typing import Any
 from leaven.formats import machine
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs import supervisor
-from leaven.jobs.attempt_processes import end_processes, is_held, programmed
+from leaven.jobs.attempt_processes import end_processes, is_held, program_name
 from leaven.jobs.control_groups import possible_limits
 from leaven.jobs.environments import supervising
 from leaven.jobs.environments.environment import GRACE, Check, Refused, Status, Task, Unreachable
@@ -38,6 +38,8 @@ KEYS = {
 }
 _ASKING = 10  # seconds for nvidia-smi
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
+# the Python that this environment builds on: it starts faster, and its path does not depend on a project
+_BASE_PYTHON = getattr(sys, "_base_executable", "") or sys.executable
 _PACKAGES = str(Path(supervisor.__file__).parents[2])  # the folder that Leaven is in
 _SUPERVISE = "import sys; sys.path.append(sys.argv[1]); from leaven.jobs.supervisor import main; main(sys.argv[2])"
 
@@ -70,7 +72,7 @@ class Local:
         self._reap()
         own = {name: value for name, value in os.environ.items() if name not in supervisor.PRIVATE}
         self._children[task.attempt] = subprocess.Popen(
-            [_supervising_python(), "-I", "-S", "-c", _SUPERVISE, _PACKAGES, str(task.folder)],
+            [_BASE_PYTHON, "-I", "-S", "-c", _SUPERVISE, _PACKAGES, str(task.folder)],
             cwd="/",
             env={**own, **task.secrets},  # which the program inherits
             stdin=subprocess.DEVNULL,
@@ -104,25 +106,21 @@ class Local:
         folder = self._attempts / attempt
         if (ended := supervising.outcome_in(folder)) is not None:
             return ended
-        has_begun = (folder / supervisor.BEGUN).exists() or is_held(programmed(attempt))
+        has_begun = (folder / supervisor.BEGUN).exists() or is_held(program_name(attempt))
         if supervising.is_supervised(folder, attempt):
             return Status("running" if has_begun else "starting")
         if (ended := supervising.outcome_in(folder)) is not None:  # it was written before the name was released
             return ended
-        if self._is_starting(attempt):
+        child = self._children.get(attempt)
+        if child is not None and child.poll() is None:  # on its way to the lock
             return Status("starting")
-        if not end_processes(attempt) or is_held(programmed(attempt)):
+        if not end_processes(attempt) or is_held(program_name(attempt)):
             return Status("running", reason="its supervisor is gone; its processes are being ended")
         if has_begun:
             return Status("ended", Outcome.LOST, reason="its supervisor was killed")
         if native and not folder.exists():
             return Status("ended", Outcome.LOST, reason=f"{folder} was removed, and nothing of it runs any more")
         return Status("absent")
-
-    def _is_starting(self, attempt: str) -> bool:
-        """Whether a supervisor that this process has started is on its way to the lock."""
-        child = self._children.get(attempt)
-        return child is not None and child.poll() is None
 
     def _reap(self) -> None:
         """Let the system forget supervisors that have ended: shortly after they wrote how their attempt did."""
@@ -143,21 +141,18 @@ class Local:
         yield Check("cores", has.cpus > 0, str(has.cpus))
         yield Check("memory", True, show_bytes(has.memory))
         yield Check("GPUs", True, str(has.gpus) if has.gpus else "none: programs use the CPU")
-        yield _limits_check()
+        limits = possible_limits()
+        memory = (
+            "memory by a control group" if "memory" in limits else "memory by a look every second (no control group)"
+        )
+        cores = "cores by a control group" if "cpu" in limits else "cores by pinning (no control group)"
+        yield Check("limits of jobs", True, f"{memory}; {cores}")
         yield _python_check(self._python)
         free = shutil.disk_usage(_existing(self._attempts)).free
         is_writable = os.access(_existing(self._attempts), os.W_OK)
         found = f"{show_bytes(free)} free" if is_writable else "not writable"
         help = "" if is_writable else "set `folder` in [jobs] of leaven.toml, or LEAVEN_JOBS"
         yield Check(f"folder {self._attempts.parent}", is_writable and free > 0, found, help)
-
-
-def _limits_check() -> Check:
-    """Whether jobs are kept from using more than they asked for."""
-    there = possible_limits()
-    memory = "memory by a control group" if "memory" in there else "memory by a look every second (no control group)"
-    cores = "cores by a control group" if "cpu" in there else "cores by pinning (no control group)"
-    return Check("limits of jobs", True, f"{memory}; {cores}")
 
 
 def _python_check(python: str) -> Check:
@@ -177,11 +172,6 @@ def _python_check(python: str) -> Check:
 def _existing(folder: Path) -> Path:
     """A folder, or the nearest above it that exists."""
     return next(place for place in (folder, *folder.parents) if place.is_dir())
-
-
-def _supervising_python() -> str:
-    """The Python that this environment builds on: it starts faster, and its path does not depend on a project."""
-    return getattr(sys, "_base_executable", "") or sys.executable
 
 
 def usable_gpus(most: int | None = None) -> list[str]:

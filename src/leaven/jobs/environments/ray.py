@@ -23,19 +23,11 @@ from leaven.jobs.environments.environment import Check, Refused, Task, Unreachab
 from leaven.jobs.environments.following import PREFIX, EngineEnvironment, EngineStatus
 from leaven.jobs.environments.keys import Form
 from leaven.jobs.environments.launching import agent_command
-from leaven.jobs.resources import Resources
 from leaven.jobs.states import Outcome
 
-KEYS = {
-    **following.KEYS,
-    "address": Form.STRING,
-    "runtime_env": Form.TABLE,
-}
+KEYS = {**following.KEYS, "address": Form.STRING, "runtime_env": Form.TABLE}
 _NEEDS = "needs"  # the key of a job's metadata that says what it needs
 _ADDRESS = "http://127.0.0.1:8265"
-_POLL = 2.0
-_TIMEOUT = 20.0
-_AFTER_GRACE = 30.0
 _LOST = ("died", "node", "actor")  # what Ray says of a job whose machine is gone
 _NO_ROOM = ("failed to start within", "could not be scheduled")  # and of one that waited too long for resources
 
@@ -43,7 +35,7 @@ _NO_ROOM = ("failed to start within", "could not be scheduled")  # and of one th
 class Ray(EngineEnvironment):
     """A Ray cluster, by the address of its dashboard."""
 
-    engine, poll_seconds, timeout, after_grace = "Ray", _POLL, _TIMEOUT, _AFTER_GRACE
+    engine, poll_seconds, timeout, after_grace = "Ray", 2.0, 20.0, 30.0
 
     def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:
         super().__init__(settings, attempts, wake)
@@ -52,11 +44,12 @@ class Ray(EngineEnvironment):
     def _start(self, task: Task) -> str:
         arguments, needs = self._place.send(task), task.resources
         native = PREFIX + task.attempt
-        given = dict(self._settings.get("runtime_env") or {})
-        wait = {"RAY_JOB_STOP_WAIT_TIME_S": str(int(self._grace + _AFTER_GRACE))}  # until Ray kills what it stops
-        given["env_vars"] = {**given.get("env_vars", {}), **wait}
-        about = {"name": native, _NEEDS: _needs(needs)}
-        body: dict[str, Any] = {"submission_id": native, "runtime_env": given, "metadata": about}
+        runtime_env = dict(self._settings.get("runtime_env") or {})
+        wait = {"RAY_JOB_STOP_WAIT_TIME_S": str(int(self._grace + self.after_grace))}  # until Ray kills what it stops
+        runtime_env["env_vars"] = {**runtime_env.get("env_vars", {}), **wait}
+        slots = str(needs.slots) if needs.nodes == 1 else f"{needs.nodes} nodes with {needs.slots} each"
+        about = {"name": native, _NEEDS: slots}
+        body: dict[str, Any] = {"submission_id": native, "runtime_env": runtime_env, "metadata": about}
         if needs.nodes > 1:
             nodes = ["--nodes", str(needs.nodes), "--cpus", str(needs.cpus), "--gpus", str(needs.gpus)]
             command = [self._python, "-m", "leaven.jobs.ray_nodes", *nodes, *arguments]
@@ -134,11 +127,6 @@ class _Rejected(Exception):
     def last_line(self) -> str:
         """The error without its traceback."""
         return next((line for line in reversed(self.text.strip().splitlines()) if line.strip()), "it does not say why")
-
-
-def _needs(needs: Resources) -> str:
-    """`2 nodes with 4 cores, 1 GPU each`."""
-    return str(needs.slots) if needs.nodes == 1 else f"{needs.nodes} nodes with {needs.slots} each"
 
 
 def status_of(row: Mapping[str, Any]) -> EngineStatus:

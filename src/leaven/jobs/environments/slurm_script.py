@@ -20,6 +20,10 @@ def batch_script(python: str, arguments: Sequence[Sequence[str]], nodes: int = 1
     cases = [f"{number}) set -- {shlex.join(words)} ;;" for number, words in enumerate(arguments, 1)]
     stale = " ".join(f'"$1"/{{,node-*/}}{name}' for name in (supervisor.BEGUN, supervisor.TOLD, supervisor.OUTCOME))
     agent = f'{shlex.join(agent_command(python, []))} "$@"'
+    # on several nodes, the first that ends badly ends all, so others let the first node save
+    named = f'export {NODE}="$SLURM_PROCID" {ADDRESS}="$(address "$SLURMD_NODENAME")"'
+    wait = f'[ "$SLURM_PROCID" = 0 ] || [ "$asked" ] || sleep {grace:.0f}'
+    on_each = f'{named}; trap asked=1 TERM; "$@" || {{ {wait}; exit 1; }}'
     lines = [
         "#!/bin/bash",
         'case "${SLURM_ARRAY_TASK_ID:-1}" in',
@@ -31,13 +35,6 @@ def batch_script(python: str, arguments: Sequence[Sequence[str]], nodes: int = 1
         f'[ "${{SLURM_RESTART_COUNT:-0}}" = 0 ] || rm -f {stale}',
         *(_ADDRESSES if nodes > 1 else ()),
         'exec srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" \\',
-        f"    {agent}" if nodes == 1 else f"    bash -c {shlex.quote(_on_each(grace))} bash {agent}",
+        f"    {agent}" if nodes == 1 else f"    bash -c {shlex.quote(on_each)} bash {agent}",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _on_each(grace: float) -> str:
-    """The command of one of several nodes. The first that ends badly ends all, so others let the first node save."""
-    named = f'export {NODE}="$SLURM_PROCID" {ADDRESS}="$(address "$SLURMD_NODENAME")"'
-    wait = f'[ "$SLURM_PROCID" = 0 ] || [ "$asked" ] || sleep {grace:.0f}'
-    return f'{named}; trap asked=1 TERM; "$@" || {{ {wait}; exit 1; }}'

@@ -13,7 +13,7 @@ from leaven.files.atomic_files import PRIVATE, write_text
 from leaven.formats.run_folder import read_json
 from leaven.jobs import supervisor
 from leaven.jobs.attempt_processes import is_held as is_name_held
-from leaven.jobs.attempt_processes import supervised
+from leaven.jobs.attempt_processes import supervisor_name
 from leaven.jobs.environments.environment import Status, Task
 from leaven.jobs.environments.launching import command_of
 from leaven.jobs.file_locks import is_held
@@ -57,27 +57,24 @@ def outcome_in(folder: Path) -> Status | None:
     file = folder / supervisor.OUTCOME
     if not os.path.lexists(file):
         return None
-    found = read_json(file)
+    content = read_json(file)
     try:
-        outcome = Outcome(found.get("outcome", ""))
+        outcome = Outcome(content.get("outcome", ""))
     except ValueError:
         return Status("ended", Outcome.LOST, reason=f"how it ended can't be read: {supervisor.OUTCOME} is damaged")
-    code, reason = found.get("exit"), str(found.get("reason", ""))
-    if outcome is not Outcome.SUCCEEDED and (killed := _killed_elsewhere(folder)) and not is_asked_to_stop(folder):
-        outcome, reason = Outcome.FAILED, killed
+    code, reason = content.get("exit"), str(content.get("reason", ""))
+    # the first node only knows that it was left alone: another one reports a rank that was killed there
+    files = sorted(folder.glob(f"{supervisor.NODE_FOLDER.format('*')}/{supervisor.TOLD}"))
+    killed = next((report for file in files if (report := read_json(file)).get("is_killed") is True), {})
+    if outcome is not Outcome.SUCCEEDED and killed.get("reason") and not is_asked_to_stop(folder):
+        outcome, reason = Outcome.FAILED, str(killed["reason"])
     is_code = isinstance(code, int) and not isinstance(code, bool) and abs(code) < 2**31
     return Status("ended", outcome, code if is_code else None, reason)
 
 
-def _killed_elsewhere(folder: Path) -> str:
-    """What another node says of a rank that was killed there: the first one only knows that it was left alone."""
-    said = [read_json(file) for file in sorted(folder.glob(f"{supervisor.NODE_FOLDER.format('*')}/{supervisor.TOLD}"))]
-    return next((str(each.get("reason", "")) for each in said if each.get("is_killed") is True), "")
-
-
 def is_supervised(folder: Path, attempt: str) -> bool:
     """Whether the supervisor of an attempt lives on this machine, also if the attempt's folder was removed."""
-    return is_name_held(supervised(attempt)) or is_held(folder / supervisor.LOCK)
+    return is_name_held(supervisor_name(attempt)) or is_held(folder / supervisor.LOCK)
 
 
 def is_alive(folder: Path, attempt: str) -> bool:

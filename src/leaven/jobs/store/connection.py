@@ -164,25 +164,29 @@ class _Leadership:
 
 
 @contextmanager
+def opened(url: str, *, leads: bool = False) -> Iterator[Engine]:
+    """An engine for as long as the context lasts."""
+    engine = open_engine(url, leads=leads)
+    try:
+        yield engine
+    finally:
+        engine.dispose()
+
+
+@contextmanager
 def leading(url: str, folder: Path) -> Iterator[Engine]:
     """Lead a store for as long as the context lasts; `AnotherLeads` if another process does."""
     if not is_sqlite(url):
-        engine = open_engine(url, leads=True)
-        try:
+        with opened(url, leads=True) as engine:
             yield engine
-        finally:
-            engine.dispose()
         return
     descriptor = os.open(_lock_file(folder), os.O_RDWR | os.O_CREAT, 0o600)
     if not take(descriptor, _TRIES):
         os.close(descriptor)
         raise AnotherLeads
     try:
-        engine = open_engine(url)
-        try:
+        with opened(url) as engine:
             yield engine
-        finally:
-            engine.dispose()
     finally:
         os.close(descriptor)
 
@@ -191,11 +195,8 @@ def has_leader(url: str, folder: Path) -> bool:
     """Whether a process leads a store."""
     if is_sqlite(url):
         return is_held(_lock_file(folder))
-    engine = open_engine(url)
-    try:
+    with opened(url) as engine:
         return is_led(engine)
-    finally:
-        engine.dispose()
 
 
 def is_led(engine: Engine) -> bool:

@@ -31,8 +31,8 @@ def save_copy(engine: Engine, file: Path) -> int:
             connection = connection.execution_options(is_reading=True)
         with connection.begin():
             version, rows = version_of(connection), read_all(connection)
-    found = {"what": _FORMAT, "version": version, "tables": rows}
-    write_bytes(file, gzip.compress(json.dumps(found).encode(), mtime=0))
+    content = {"what": _FORMAT, "version": version, "tables": rows}
+    write_bytes(file, gzip.compress(json.dumps(content).encode(), mtime=0))
     file.chmod(0o600)  # it has the arguments and variables of jobs in it
     return len(rows["jobs"])
 
@@ -69,10 +69,10 @@ def _check(rows: Mapping[str, Any]) -> None:
     """Refuse what is not rows of plain values."""
     for name, table in rows.items():
         for row in table:
-            if not all(isinstance(value, str | int | float | None) for value in row.values()):
-                raise ValueError(f"a row of {name} is damaged")
-            if any(isinstance(value, float) and not math.isfinite(value) for value in row.values()):
-                raise ValueError(f"a row of {name} is damaged")
+            for value in row.values():
+                is_nan = isinstance(value, float) and not math.isfinite(value)
+                if is_nan or not isinstance(value, str | int | float | None):
+                    raise ValueError(f"a row of {name} is damaged")
     for job in rows["jobs"]:
         State(job["state"]), Wanted(job["wanted"]), Entry(job["entry"])
         for name in ("settings", "arguments", "variables", "secrets"):

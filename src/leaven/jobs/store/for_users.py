@@ -6,7 +6,7 @@ Every write counts up the revision, by which a coordinator notices it.
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -79,26 +79,16 @@ class JobStore(Access):
             return ids
 
     def _add(self, connection: Connection, new: Submission, before: Sequence[int]) -> int:
-        values = {
+        values = {field.name: getattr(new, field.name) for field in fields(new) if field.name in jobs.c}
+        values |= {
+            **new.resources.to_json(),
             "name": new.name or f"new-{time.monotonic_ns()}-{len(before)}",
             "owner": self.user,
-            "agent": new.agent,
-            "batch": new.batch,
-            "package": new.package,
-            "environment": new.environment,
             "settings": json.dumps(new.settings, sort_keys=True),
-            "entry": new.entry,
             "arguments": json.dumps(list(new.arguments)),
             "variables": json.dumps(dict(new.variables)),
             "secrets": json.dumps(list(new.secrets)),
-            "run": new.run,
-            "project": new.project,
-            "epochs": new.epochs,
-            "monitor": new.monitor,
-            **new.resources.to_json(),
-            "retries": new.retries,
             "submitted": time.time(),
-            "priority": new.priority,
             "wanted": Wanted.RUN,
             "state": State.QUEUED,
         }
@@ -176,8 +166,7 @@ class JobStore(Access):
         if limit is not None:
             query = query.order_by(jobs.c.id.desc()).limit(limit)
         with self.reading() as connection:
-            found = [Job.of(row) for row in connection.execute(query)]
-        return sorted(found, key=lambda job: job.id)
+            return sorted((Job.of(row) for row in connection.execute(query)), key=lambda job: job.id)
 
     def job(self, word: str) -> Job:
         """The job of that number or name."""

@@ -16,12 +16,12 @@ _UNWANTED = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff]")
 def storable(text: str, limit: int) -> str:
     """A text in which characters that can't be stored are escaped, cut off at the limit."""
     cut = text if len(text) <= limit else text[: limit - 1] + "…"
-    return _UNWANTED.sub(lambda found: _escaped(ord(found[0])), cut)
+    return _UNWANTED.sub(_escaped, cut)
 
 
-def _escaped(code: int) -> str:
-    if 0xDC80 <= code <= 0xDCFF:  # a byte of a file name that is not UTF-8
-        code -= 0xDC00
+def _escaped(character: re.Match[str]) -> str:
+    code = ord(character[0])
+    code -= 0xDC00 if 0xDC80 <= code <= 0xDCFF else 0  # a byte of a file name that is not UTF-8
     return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}"
 
 
