@@ -61,7 +61,9 @@ def read_archive(file: str | os.PathLike[str]) -> dict[str, bytes]:
     """The members of a bundle, each compared with its checksum; a failure where anything is wrong."""
     path = Path(os.fspath(file))
     if os.path.isdir(path):
-        raise Failure(f"{path} is a folder, not a bundle", _bundle_inside(path) or _runs_of(path))
+        inside, runs = sorted(path.glob("*.bundle")), path.parent / "runs" / path.name
+        meant = inside[:1] or [runs] * os.path.isdir(runs)  # a recipe is named after its folder of images
+        raise Failure(f"{path} is a folder, not a bundle", f"did you mean {meant[0]}?" if meant else "")
     try:
         with open_regular(path) as stream, zipfile.ZipFile(stream) as archive:
             entries = archive.infolist()
@@ -83,12 +85,6 @@ def _similar_name(path: Path) -> str:
         near = get_close_matches(path.name, os.listdir(path.parent), n=1, cutoff=0.7)
         return f"did you mean {path.parent / near[0]}?" if near else ""
     return ""
-
-
-def _runs_of(folder: Path) -> str:
-    """Help for the folder of images that a recipe is named after, where its runs were meant."""
-    runs = folder.parent / "runs" / folder.name
-    return f"did you mean {runs}?" if os.path.isdir(runs) else ""
 
 
 def damaged(path: str | os.PathLike[str], what: str) -> Failure:
@@ -152,8 +148,3 @@ def _unreadable(path: Path, problem: Exception) -> Failure:
         return damaged(path, "its end is missing" if "not a zip" in str(problem) else str(problem))
     what = "is empty" if not start else "is not a bundle"
     return Failure(f"{path} {what}", "a run writes its bundle as `model.bundle`")
-
-
-def _bundle_inside(folder: Path) -> str:
-    inside = sorted(folder.glob("*.bundle"))
-    return f"did you mean {inside[0]}?" if inside else ""

@@ -6,7 +6,7 @@ from typing import Any
 
 from leaven.bundle.inputs.protocol import Example
 from leaven.bundle.manifest import Manifest
-from leaven.bundle.over import told
+from leaven.bundle.over import requirements
 from leaven.bundle.steps import has_code
 from leaven.formats.trained import is_built_by_code
 from leaven.terminal.commands import typed
@@ -17,11 +17,13 @@ from leaven.terminal.visible import as_code, in_markdown, visible
 def card(manifest: Manifest, name: str) -> str:
     """The card as Markdown."""
     about = manifest.task.describe(manifest.target, f"{manifest.takes.noun}s")
+    model = _kind(manifest.built_by) + (", some of whose channels are pruned," if manifest.sizes else "")
+    no_code = "no code unless you allow it" if needs_trust(manifest) else "no code"
     sections = [
         f"# {in_markdown(name)}",
-        f"{_model(manifest)} that {about.purpose}. "
-        f"Weights, transforms and {about.title.lower()} are in this one file; loading it runs no code{_but(manifest)}."
-        f"{f' {told(manifest.over)}' if manifest.over is not None else ''}",
+        f"{model} that {about.purpose}. "
+        f"Weights, transforms and {about.title.lower()} are in this one file; loading it runs {no_code}."
+        f"{f' {requirements(manifest.over)}' if manifest.over is not None else ''}",
         _usage(name, about.example, manifest.takes.example, is_trusting=needs_trust(manifest)),
         f"## {about.title}\n\n{about.outputs}",
         f"## Scores\n\n{_scores(manifest)}",
@@ -29,14 +31,6 @@ def card(manifest: Manifest, name: str) -> str:
         f"## Made with\n\n{in_markdown(', '.join(f'{name} {number}' for name, number in manifest.versions.items()))}",
     ]
     return "\n\n".join(sections) + "\n"
-
-
-def _model(manifest: Manifest) -> str:
-    return (
-        f"{_kind(manifest.built_by)}, some of whose channels are pruned,"
-        if manifest.sizes
-        else _kind(manifest.built_by)
-    )
 
 
 def _kind(built_by: Mapping[str, Any]) -> str:
@@ -57,10 +51,6 @@ def _kind(built_by: Mapping[str, Any]) -> str:
 def needs_trust(manifest: Manifest) -> bool:
     """Whether the bundle holds code that must be trusted to use it."""
     return is_built_by_code(manifest.built_by) or has_code(manifest.preprocess)
-
-
-def _but(manifest: Manifest) -> str:
-    return " unless you allow it" if needs_trust(manifest) else ""
 
 
 def _usage(name: str, example: str, given: Example, is_trusting: bool) -> str:

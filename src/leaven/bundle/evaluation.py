@@ -45,8 +45,12 @@ def evaluate(
 ) -> tuple[Evaluation, Callable[[int], Any]]:
     """Run the model on every sample of the data, and add up; also what a page shows of each, in that order."""
     items = _labelled(measured, manifest)
-    values, split = items.values, _wanted(items, measured)
+    values = items.values
     assert values is not None
+    # by default test, else val, else everything
+    split: str = measured.split or next(
+        (known for known in ("test", "val", "train") if known in items.predefined), "all"
+    )
     task = manifest.task
     samples = task.Samples()
     gathered = Data(
@@ -72,10 +76,10 @@ def evaluate(
     noun = manifest.takes.noun
     if not order:
         raise Failure(f"none of the {noun}s can be read")
-    found: Any = tally.result(gathered.skipped)
-    if hasattr(found, "inputs"):  # of a task whose report says what was measured
-        found = replace(found, inputs=f"{noun}s")
-    return found, lambda at: manifest.takes.shown(items.load(order[at]))
+    result: Any = tally.result(gathered.skipped)
+    if hasattr(result, "inputs"):  # of a task whose report names them
+        result = replace(result, inputs=f"{noun}s")
+    return result, lambda at: manifest.takes.shown(items.load(order[at]))
 
 
 def _outputs(model: nn.Module, inputs: Sequence[Any], places: Sequence[Place], samples: Samples) -> Any:
@@ -84,11 +88,9 @@ def _outputs(model: nn.Module, inputs: Sequence[Any], places: Sequence[Place], s
     except UNFIT as problem:
         shape = "×".join(map(str, (len(inputs), *first_tensor(inputs[0]).shape)))
         raise Failure(f"the model can't take a batch of {shape}: {type(problem).__name__}: {problem}") from problem
-    return _pytree.tree_map_only(Tensor, _in_memory, outputs)
-
-
-def _in_memory(value: Tensor) -> Tensor:
-    return value.float().cpu() if value.is_floating_point() else value.cpu()
+    return _pytree.tree_map_only(
+        Tensor, lambda value: (value.float() if value.is_floating_point() else value).cpu(), outputs
+    )
 
 
 @dataclass(frozen=True)
@@ -155,18 +157,13 @@ def _labelled(measured: Measured, manifest: Manifest) -> Dataset:
 
 
 def _from_path(path: Path, measured: Measured, manifest: Manifest) -> Dataset:
-    found = manifest.takes.folder(path, measured, manifest.task, manifest.target)
-    if found is not None:
-        return found
+    dataset = manifest.takes.folder(path, measured, manifest.task, manifest.target)
+    if dataset is not None:
+        return dataset
     if not path.exists() or not (manifest.takes.is_table(path) or path.is_dir()):
         raise Failure(f"{path} {'is neither a folder nor a table' if path.exists() else 'does not exist'}")
     columns = measured.columns or manifest.target.columns
     return manifest.takes.table(path, measured, Known(manifest.target, columns))
-
-
-def _wanted(items: Dataset, measured: Measured) -> str:
-    """The split that is asked for; by default test, else val, else everything."""
-    return measured.split or next((known for known in ("test", "val", "train") if known in items.predefined), "all")
 
 
 def _chosen(items: Dataset, measured: Measured, wanted: str) -> np.ndarray:

@@ -40,8 +40,9 @@ def export(
     """Write the model atomically, and only if what was written has the same outputs. It takes batches of any size."""
     if to not in ENDINGS:
         raise Failure(f"there is no export to {to}", f"choose one of: {', '.join(ENDINGS)}")
-    if to == "onnx":
-        _need_onnx()
+    if to == "onnx" and (missing := [name for name in _NEEDED if importlib.util.find_spec(name) is None]):
+        verb = "is" if len(missing) == 1 else "are"
+        raise Failure(f"{', '.join(missing)} {verb} not installed", f"pip install {' '.join(missing)}")
     path = Path(os.fspath(file)) if file is not None else bundle.with_suffix(ENDINGS[to])
     if path.is_dir():
         path = path / bundle.with_suffix(ENDINGS[to]).name
@@ -132,12 +133,6 @@ def _compare(exported: Exported, written: Callable[..., Tensor]) -> None:
             raise Failure(
                 f"the exported model has other outputs than the bundle for a batch of {count}; nothing was written"
             )
-
-
-def _need_onnx() -> None:
-    if missing := [name for name in _NEEDED if importlib.util.find_spec(name) is None]:
-        verb = "is" if len(missing) == 1 else "are"
-        raise Failure(f"{', '.join(missing)} {verb} not installed", f"pip install {' '.join(missing)}")
 
 
 @contextmanager

@@ -31,13 +31,12 @@ def make_inputs(takes: InputKind, near: tuple[int, int]) -> list[Tensor]:
 
 
 def prepared(made: Tensor, takes: InputKind, steps: Steps) -> Any:
-    """What the transforms make of a golden input; random ones are seeded."""
+    """A golden input after the transforms; random ones are seeded."""
     with fixed_seed():
         got = takes.as_input(made) if steps is None else steps(takes.as_input(made))
     if isinstance(got, dict):
         return got
-    if not isinstance(got, Tensor):
-        got = torch.as_tensor(np.asarray(got)) if isinstance(got, np.ndarray) else got
+    got = torch.as_tensor(got) if isinstance(got, np.ndarray) else got
     if not isinstance(got, Tensor):
         raise Failure(f"the transforms end with a {type(got).__name__}, not with a tensor")
     return got.as_subclass(Tensor)

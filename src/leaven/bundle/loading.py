@@ -45,8 +45,8 @@ def load(file: str | os.PathLike[str], *, trust_code: bool = False, device: str 
     """
     path = Path(os.fspath(file))
     path = newest(path, BUNDLE) or path
-    if told := only_in_smoke_test(path, BUNDLE):
-        raise Failure(*told)
+    if problem := only_in_smoke_test(path, BUNDLE):
+        raise Failure(*problem)
     members = read_archive(path)
     key = key_of(members)
     with golden.fixed_seed():
@@ -59,7 +59,8 @@ def load(file: str | os.PathLike[str], *, trust_code: bool = False, device: str 
         manifest, weights, steps = read.manifest, read.weights, _steps(path, read)
         model = _built(path, read)
         if manifest.over is not None:
-            weights = _put_together(path, read, model)
+            with _reading(path), limits.limited(read.most):
+                weights = put_together(model, manifest.over, weights, read.builder, read.code, path)
         fill(model, weights, manifest.sizes)
         merge_adapters(model)
         model.eval().requires_grad_(False)
@@ -141,7 +142,7 @@ def _steps(path: Path, read: _Read) -> Steps:
 
 @contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """While what a bundle says is read: what can't be is damage."""
+    """While the content of a bundle is read: whatever can't be read is damage."""
     try:
         yield
     except _UNREADABLE as problem:
@@ -157,12 +158,6 @@ def _built(path: Path, read: _Read) -> nn.Module:
     except Failure as failure:
         headline = failure.headline if str(path) in failure.headline else f"{path}: {failure.headline}"
         raise Failure(headline, failure.help or _made_with(read.manifest)) from failure.__cause__
-
-
-def _put_together(path: Path, read: _Read, model: nn.Module) -> dict[str, Tensor]:
-    assert read.manifest.over is not None
-    with _reading(path), limits.limited(read.most):
-        return put_together(model, read.manifest.over, read.weights, read.builder, read.code, path)
 
 
 def _check_outputs(path: Path, read: _Read, model: nn.Module, steps: Steps) -> list[Tensor]:
@@ -194,7 +189,7 @@ def _running(path: Path, manifest: Manifest) -> Iterator[None]:
 
 
 def _made_with(manifest: Manifest) -> str:
-    """Which versions to install, where others are installed here."""
+    """The help to install the versions that it was made with, where others are installed here."""
     here = versions()
     others = [f"{name}=={number}" for name, number in manifest.versions.items() if here.get(name, number) != number]
     return f"it was made with other versions; try: pip install {' '.join(others)}" if others else ""

@@ -1,4 +1,4 @@
-"""What a bundle says about itself: `bundle.json`, in this version's format."""
+"""The description of a bundle: `bundle.json`, in this version's format."""
 
 import json
 import math
@@ -70,6 +70,7 @@ class Manifest:
 def read_manifest(content: bytes, bundle: str) -> Manifest:
     """The manifest in `bundle.json`; a ValueError where it can't be read, a Failure where another version must."""
     found = json.loads(content)
+    epoch = found.get("epoch") if isinstance(found, dict) else None
     match found:
         case {"format": int(number)} if number > FORMAT:
             raise Failure(
@@ -103,17 +104,10 @@ def read_manifest(content: bytes, bundle: str) -> Manifest:
                 versions={str(package): str(number) for package, number in versions.items()},
                 sizes={str(path): dict(numbers) for path, numbers in found.get("sizes", {}).items()},
                 over=found.get("over"),
-                epoch=_read_epoch(found["epoch"]) if "epoch" in found else None,
+                epoch=Epoch(str(epoch["phase"]), int(epoch["number"]), int(epoch["planned"])) if epoch else None,
                 caveats=tuple(map(str, found.get("caveats", ()))),
             )
     raise ValueError("`bundle.json` is incomplete")
-
-
-def _read_epoch(data: Any) -> Epoch:
-    match data:
-        case {"phase": str(phase), "number": int(number), "planned": int(planned)}:
-            return Epoch(phase, number, planned)
-    raise ValueError("the epoch can't be read")
 
 
 def versions() -> dict[str, str]:

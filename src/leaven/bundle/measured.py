@@ -1,4 +1,4 @@
-"""What a model is measured on, as a person asks for it."""
+"""The samples that a model is measured on, as a user asks for them."""
 
 import os
 from dataclasses import dataclass

@@ -46,15 +46,19 @@ class Over:
 def left_out(
     over: Over, builder: BuiltBy, code: Code, module: nn.Module, weights: Mapping[str, Tensor], file: Path
 ) -> tuple[dict[str, Any], dict[str, Tensor]]:
-    """What a bundle says of the weights that it stands on, and those that are left for it to hold."""
+    """The description of the weights that a bundle stands on, and those that are left for it to hold."""
     data = over.describe(file.parent)
     adapters = adapters_of(module)
     below = _published(data, builder, code, file)
-    kept = {
-        name: value for name, value in weights.items() if not _is_same(below.get(_plain_name(name, adapters)), value)
-    }
-    out = {_plain_name(name, adapters): value for name, value in weights.items() if name not in kept}
-    return {**data, "sha256": _digest(out), "adapters": [describe(each) for each in adapters]}, kept
+    out, kept = {}, {}
+    for name, value in weights.items():
+        plain = _plain_name(name, adapters)
+        known = below.get(plain)
+        if known is not None and known.dtype == value.dtype and torch.equal(known, value):
+            out[plain] = value
+        else:
+            kept[name] = value
+    return {**data, "sha256": _digest(out), "adapters": list(map(describe, adapters))}, kept
 
 
 def put_together(
@@ -82,8 +86,8 @@ def add_adapters(model: nn.Module, data: Mapping[str, Any], file: Path) -> None:
         read_adapter(each).on_model(model)
 
 
-def told(data: Mapping[str, Any]) -> str:
-    """What whoever uses the bundle must have, in a sentence."""
+def requirements(data: Mapping[str, Any]) -> str:
+    """The weights and packages that the bundle needs, in two sentences."""
     return (
         f"It holds only what differs from the weights of {in_markdown(_source(data))} (sha256 {data['sha256']} of "
         "their tensors), which it needs to be loaded, and adapters, for which `pip install peft` is needed."
@@ -140,34 +144,28 @@ def _found(place: str, bundle: Path) -> Path:
     candidates = [bundle.parent / name, Path(name)]
     if not Path(place).is_absolute():
         candidates.insert(0, bundle.parent / place)
-    for candidate in candidates:
-        if candidate.exists():
-            return candidate
-    raise Failure(
-        f"{bundle.name} was trained over the weights in {name}, which is not here", "put that file beside the bundle"
-    )
+    if (existing := next((file for file in candidates if file.exists()), None)) is not None:
+        return existing
+    fact = f"{bundle.name} was trained over the weights in {name}, which is not here"
+    raise Failure(fact, "put that file beside the bundle")
 
 
 def fetched(builder: BuiltBy, tag: str) -> nn.Module:
     """The model with published weights and the head that it was published with."""
-    match builder:
-        case Timm(name=name, arguments=arguments):
+    if not isinstance(builder, Timm | Torchvision):
+        raise Failure("there are no published weights for this model")
+    arguments = {name: value for name, value in builder.arguments.items() if name != "num_classes"}
+    model: nn.Module
+    with from_hub(builder.name):
+        if isinstance(builder, Timm):
             import timm
 
-            with from_hub(name):
-                fetched: nn.Module = timm.create_model(name, pretrained=True, **_without_classes(arguments))
-            return fetched
-        case Torchvision(name=name, arguments=arguments):
+            model = timm.create_model(builder.name, pretrained=True, **arguments)
+        else:
             from torchvision import models
 
-            with from_hub(name):
-                fetched = models.get_model(name, weights=tag, **_without_classes(arguments))
-            return fetched
-    raise Failure("there are no published weights for this model")
-
-
-def _without_classes(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: value for name, value in arguments.items() if name != "num_classes"}
+            model = models.get_model(builder.name, weights=tag, **arguments)
+    return model
 
 
 # -- small things
@@ -177,10 +175,6 @@ def _plain_name(name: str, adapters: Sequence[Added]) -> str:
     """What a weight is called without the adapter around its layer."""
     layer, is_inside, rest = name.rpartition(".base_layer.")
     return f"{layer}.{rest}" if is_inside and any(layer in adapter.layers for adapter in adapters) else name
-
-
-def _is_same(one: Tensor | None, other: Tensor) -> bool:
-    return one is not None and one.dtype == other.dtype and torch.equal(one, other)
 
 
 def _digest(tensors: Mapping[str, Tensor]) -> str:

@@ -44,16 +44,18 @@ th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; }
 
 def page(title: str, about: str, found: Evaluation, image: Callable[[int], Any], saved: Mapping[str, float]) -> str:
     """The page of an evaluation; `image` opens the one at a place, `saved` are the scores that the model came with."""
+    told = ", ".join(f"{name} {score_text(value)}" for name, value in saved.items())
+    skipped = "".join(f"<li>{in_html(file)}</li>" for file in found.skipped)
     parts = [
         f"<h1>{in_html(title)}</h1>",
         f'<p class="quiet">{in_html(about)}</p>',
         _scores(found.scores),
         f'<p class="caveat">{in_html(found.caveat)}</p>' if found.caveat else "",
-        _saved(saved),
+        f'<p class="quiet">When the model was saved: {in_html(told)}</p>' if told else "",
         *(_plot(plot) for plot in found.plots()),
         _cases(found.cases(WORST), image),
         *(_table(table) for table in found.tables() if table.rows),
-        _skipped(found.skipped),
+        f"<h2>Not measured, since they can't be read</h2><ul>{skipped}</ul>" if skipped else "",
     ]
     head = f'<meta charset="utf-8"><title>{in_html(title)}</title><style>{_STYLE}</style>'
     viewport = '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -64,11 +66,6 @@ def page(title: str, about: str, found: Evaluation, image: Callable[[int], Any],
 def _scores(scores: Mapping[str, float]) -> str:
     boxes = "".join(f"<div>{in_html(name)}<b>{score_text(value)}</b></div>" for name, value in scores.items())
     return f'<div class="scores">{boxes}</div>'
-
-
-def _saved(scores: Mapping[str, float]) -> str:
-    told = ", ".join(f"{name} {score_text(value)}" for name, value in scores.items())
-    return f'<p class="quiet">When the model was saved: {in_html(told)}</p>' if told else ""
 
 
 def _table(table: Table) -> str:
@@ -123,10 +120,3 @@ def _image(case: Case, image: Callable[[int], Any]) -> str:
 
 def _data_uri(format: str, content: bytes) -> str:
     return f"data:image/{format};base64,{base64.b64encode(content).decode()}"
-
-
-def _skipped(files: Sequence[str]) -> str:
-    if not files:
-        return ""
-    rows = "".join(f"<li>{in_html(file)}</li>" for file in files)
-    return f"<h2>Not measured, since they can't be read</h2><ul>{rows}</ul>"

@@ -79,14 +79,18 @@ class Code:
                 "if you trust whoever made it, say so: leaven.load(…, trust_code=True), or --trust-code",
             )
         if "module" in pointer:
-            found: Any = _imported_module(pointer["module"], self.bundle)
+            try:
+                thing: Any = importlib.import_module(pointer["module"])
+            except ImportError as problem:
+                fact = f"{self.bundle} needs {pointer['module']}, which can't be imported: {problem}"
+                raise Failure(fact) from None
         else:
-            found = self._module(pointer["file"])
+            thing = self._module(pointer["file"])
         for part in str(pointer["name"]).split("."):
-            if not hasattr(found, part):
+            if not hasattr(thing, part):
                 raise Failure(f"there is no {pointer['name']} in {pointer.get('file') or pointer.get('module')}")
-            found = getattr(found, part)
-        return found
+            thing = getattr(thing, part)
+        return thing
 
     def _module(self, member: str) -> ModuleType:
         if member in self._modules:
@@ -133,10 +137,3 @@ def _importing_from(folder: Path) -> Iterator[None]:
         for name in [known for known in sys.modules if known.partition(".")[0] in names]:
             del sys.modules[name]
         sys.modules.update({name: module for name, module in before.items() if name.partition(".")[0] in names})
-
-
-def _imported_module(name: str, bundle: str) -> ModuleType:
-    try:
-        return importlib.import_module(name)
-    except ImportError as problem:
-        raise Failure(f"{bundle} needs {name}, which can't be imported: {problem}") from None

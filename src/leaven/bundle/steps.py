@@ -1,4 +1,4 @@
-"""What is done to an image or a text before the model sees it, as data that can be read and built again.
+"""The transforms of images and texts as data that can be read and built again.
 
 Decides which steps a bundle can hold: every transform of torchvision's v2 whose arguments can be read back from it,
 and, for those who trust it, code of the user's own. Loading makes objects of no other class.
@@ -8,6 +8,7 @@ import functools
 import inspect
 from collections.abc import Callable, Mapping
 from enum import Enum
+from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -66,7 +67,7 @@ def rebuild(data: Any, code: Code, depth: int = 0) -> Callable[[Any], Any] | Non
         case {"step": str(name), "arguments": dict(arguments)}:
             found = _transform(name)
             if found is None:
-                raise Failure(f"there is no transform {name} in this torchvision ({_version()})")
+                raise Failure(f"there is no transform {name} in this torchvision ({version('torchvision')})")
             return _called(found, _decoded_all(arguments, code, depth))
         case {"code": dict(pointer), "first": [*first], "with": dict(arguments)}:
             function = code.find(pointer)
@@ -178,9 +179,3 @@ def _undescribed(name: str, reason: str) -> Failure:
         f"the step {name} can't be written into a bundle: {reason}",
         "use torchvision's transforms, or a function or class of your own in a file, with plain arguments",
     )
-
-
-def _version() -> str:
-    import torchvision
-
-    return str(torchvision.__version__)

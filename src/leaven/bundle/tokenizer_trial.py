@@ -127,14 +127,10 @@ def _growth(rule: dict[str, Any]) -> float:
         case {"type": "Prepend", "prepend": str(start)} if len(start) > MOST_ADDED:
             raise Refused(f"adds {len(start):,} letters to every text")
         case {"type": "Precompiled", "precompiled_charsmap": str(table)}:
-            return max(1.0, _longest_mapped(base64.b64decode(table)) / _LONGEST_MAPPED)
+            content = base64.b64decode(table)
+            texts = content[4 + int.from_bytes(content[:4], "little") :]  # after the trie, each ends with a zero
+            return max(1.0, max(map(len, texts.split(b"\0")), default=0) / _LONGEST_MAPPED)
     return 1.0
-
-
-def _longest_mapped(table: bytes) -> int:
-    """The most bytes that sentencepiece's table has in place of a letter: after the trie, its texts end with zeros."""
-    start = 4 + int.from_bytes(table[:4], "little")
-    return max(map(len, table[start:].split(b"\0")), default=0)
 
 
 def _check_texts(encode: Callable[..., list[int]]) -> None:

@@ -18,19 +18,12 @@ def main(path: Path, limits: Limits) -> None:
     limit(limits)
     try:
         loading.try_out(path)
-    except Failure as failure:
-        is_about_memory = any(sign in failure.headline for sign in ("MemoryError", "can't allocate memory"))
-        _tell(_too_large(path, limits) if is_about_memory else failure)
-    except MemoryError:
-        _tell(_too_large(path, limits))
-
-
-def _too_large(path: Path, limits: Limits) -> Failure:
-    return damaged(path, f"its model {limits.too_large()}, far more than its weights")
-
-
-def _tell(failure: Failure) -> None:
-    print(json.dumps([failure.headline, failure.help]))
+    except (Failure, MemoryError) as problem:
+        text = problem.headline if isinstance(problem, Failure) else "MemoryError"
+        failure = damaged(path, f"its model {limits.too_large()}, far more than its weights")
+        if isinstance(problem, Failure) and not any(word in text for word in ("MemoryError", "can't allocate memory")):
+            failure = problem
+        print(json.dumps([failure.headline, failure.help]))
 
 
 if __name__ == "__main__":

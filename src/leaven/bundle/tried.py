@@ -1,4 +1,4 @@
-"""What a stranger wrote is first used in a subprocess with limits of memory and time, then here.
+"""Bundles of strangers are first used in a subprocess with limits of memory and time, then here.
 
 Decides how the subprocess is started, how its end is told, and which bundles were tried before. What is tried is
 decided in `tokenizer_trial.py` and `trial.py`.
@@ -33,8 +33,8 @@ NOT_LOADED = "the bundle was not loaded"
 def try_tokenizer(folder: Path, bundle: str) -> None:
     """A failure where the tokenizer in a folder takes too much memory or time, or can't be used."""
     limits = tokenizer_trial.LIMITS
-    told, ended = run_limited([str(tokenizer_trial.__file__), str(folder)], limits, "to split a few sentences")
-    if reason := told or ended:
+    output, ended = run_limited([str(tokenizer_trial.__file__), str(folder)], limits, "to split a few sentences")
+    if reason := output or ended:
         raise Failure(f"the tokenizer of {os.path.basename(bundle)} {reason}", NOT_LOADED)
 
 
@@ -42,21 +42,26 @@ def try_bundle(path: Path, limits: Limits) -> None:
     """A failure where building the model in a bundle and running it takes too much memory or time, or goes wrong."""
     with status_line.doing(f"trying {path.name}…"):
         words = ["-m", "leaven.bundle.trial", str(path), *map(str, limits)]
-        told, ended = run_limited(words, limits, "to be built and to compute a few outputs")
-    if told:
-        headline, help = json.loads(told.splitlines()[-1])  # a library may print, too
+        output, ended = run_limited(words, limits, "to be built and to compute a few outputs")
+    if output:
+        headline, help = json.loads(output.splitlines()[-1])  # a library may print, too
         raise Failure(str(headline), str(help))
     if ended:
         raise Failure(f"the model in {path} {ended}", NOT_LOADED)
 
 
 def run_limited(words: Sequence[str], limits: Limits, to_do: str) -> tuple[str, str]:
-    """What a program prints, and how it ended, as a clause, if not well."""
+    """The output of a program, and how it ended, as a clause, if not well."""
     command = [sys.executable, "-P", *words]
     too_slow = f"takes more than {limits.seconds} seconds {to_do}"
+    # it finds the libraries where this process does, downloads nothing, and has one thread
+    path = os.pathsep.join(os.path.abspath(place) for place in sys.path if place and os.path.exists(place))
+    alone = {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+    quiet = {"RUST_BACKTRACE": "0", "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8"}
+    env = {**os.environ, **alone, **quiet, "PYTHONPATH": path}
     try:
         ended = subprocess.run(  # which ends the subprocess whatever happens here
-            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_BUSY * limits.seconds, env=_environment()
+            command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_BUSY * limits.seconds, env=env
         )
     except subprocess.TimeoutExpired:
         return "", too_slow
@@ -70,14 +75,6 @@ def run_limited(words: Sequence[str], limits: Limits, to_do: str) -> tuple[str, 
         return "", too_slow
     last = ended.stderr.decode(errors="replace").strip().rpartition("\n")[2]
     return "", f"can't be used: it ends the process that tries it{f' ({visible(last)[:200]})' if last else ''}"
-
-
-def _environment() -> dict[str, str]:
-    """The subprocess finds the libraries where this process does. It downloads nothing, and has one thread."""
-    path = os.pathsep.join(os.path.abspath(place) for place in sys.path if place and os.path.exists(place))
-    alone = {"TOKENIZERS_PARALLELISM": "false", "RAYON_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
-    quiet = {"RUST_BACKTRACE": "0", "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8"}
-    return {**os.environ, **alone, **quiet, "PYTHONPATH": path}
 
 
 # -- what was tried before

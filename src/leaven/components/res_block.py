@@ -18,8 +18,7 @@ class ResBlock(nn.Module):
         self.shortcut: nn.Module = nn.Identity()
         if stride != 1 or in_channels != channels:
             self.shortcut = nn.Sequential(
-                nn.Conv2d(in_channels, channels, 1, stride=stride, bias=False),
-                nn.BatchNorm2d(channels),
+                nn.Conv2d(in_channels, channels, 1, stride=stride, bias=False), nn.BatchNorm2d(channels)
             )
 
     def forward(self, images: Tensor) -> Tensor:

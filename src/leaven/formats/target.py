@@ -89,7 +89,7 @@ class TargetReader(Protocol):
         """Where a table has the labels."""
 
     def told(self, dataset: Any) -> Target | None:
-        """The target that a data set of the user's tells by an attribute; None where only its labels do."""
+        """The target that a user's dataset declares by an attribute; None where only its labels tell."""
 
     def read(self, given: Sequence[Any]) -> tuple[Target, list[Value]]:
         """The target of samples with these labels, and their values; a BadTarget where they have none."""

@@ -1,4 +1,4 @@
-"""What a model is trained on, as a picture: the first batch with its labels, and a sample after each transform.
+"""The training data as a picture: the first batch with its labels, and a sample after each transform.
 
 The data is that of the program, so a batch is the one that a run trains on. What techniques do to whole batches, such
 as mixup, comes later and is not shown.
@@ -26,7 +26,7 @@ _SLACK = 0.05  # by which pixels may leave the range from 0 to 1, as interpolati
 
 
 def look(plan: Plan, data: Data, split: SplitName = "train", epoch: int = 1) -> list[Rows]:
-    """What there is to see: the stages of a sample, and the first batch of an epoch."""
+    """The stages of a sample, and the first batch of an epoch."""
     part = getattr(data, split)
     batch = next(iter(part.batches(epoch - 1)), None) if len(part) else None
     if batch is None:

@@ -37,25 +37,23 @@ def data_of(run: Path, *, trust_code: bool = False) -> Iterator[Dataset]:
             f"the data of {run} is opened by Python code that comes with it, which is not run unless you trust it",
             f"if you do: `trust_code=True`; else {_ELSE}",
         )
-    opened = _compiled(recipe) if recipe is not None else _own_program(run)
-    with opened as program, closing(program.build_data(int(lock.get("seed", 0)))) as data:
+    with _program(run, recipe) as program, closing(program.build_data(int(lock.get("seed", 0)))) as data:
         yield _dataset(run, data, lock)
 
 
 @contextmanager
-def _compiled(recipe: Source) -> Iterator[Program]:
+def _program(run: Path, recipe: Source | None) -> Iterator[Program]:
+    """The program of a recipe, or without one that of the run itself."""
+    if recipe is None:
+        with chdir(started_in(run)):
+            yield Program(run.resolve())
+        return
     compiled = compile_source(recipe)
     if compiled.plan is None:
         problem = next(report for report in compiled.diagnostics if report.is_error)
         raise Failure(f"the data of the run can't be opened: {problem.headline}", _ELSE)
     with TemporaryDirectory(prefix="leaven-") as place:
         yield Program(write_program(compiled.plan, Path(place).resolve()).parent)
-
-
-@contextmanager
-def _own_program(run: Path) -> Iterator[Program]:
-    with chdir(started_in(run)):
-        yield Program(run.resolve())
 
 
 def _dataset(run: Path, data: Data, lock: dict[str, Any]) -> Dataset:

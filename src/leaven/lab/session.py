@@ -88,7 +88,12 @@ class Session:
 
     def summary(self) -> str:
         """The layers with parameters, how many each has, and which of them are frozen."""
-        rows = [_row(name, module) for name, module in self.model.named_modules() if _has_parameters(module)]
+        rows = []
+        for name, module in self.model.named_modules():
+            if own := list(module.parameters(recurse=False)):
+                count = f"{sum(parameter.numel() for parameter in own):,}"
+                is_trainable = any(parameter.requires_grad for parameter in own)
+                rows.append((name, type(module).__name__, count, "" if is_trainable else "frozen"))
         shown = rows[:SHOWN] + ([("…", "", "", "")] if len(rows) > SHOWN else [])
         widths = [max(len(row[at]) for row in shown) for at in range(3)]
         lines = ["  ".join([a.ljust(widths[0]), b.ljust(widths[1]), c.rjust(widths[2]), d]) for a, b, c, d in shown]
@@ -190,13 +195,3 @@ class _Turn:
         problem, self._problem = self._problem, None
         if problem is not None:
             raise problem
-
-
-def _has_parameters(module: nn.Module) -> bool:
-    return next(module.parameters(recurse=False), None) is not None
-
-
-def _row(name: str, module: nn.Module) -> tuple[str, str, str, str]:
-    count = sum(parameter.numel() for parameter in module.parameters(recurse=False))
-    is_trainable = any(parameter.requires_grad for parameter in module.parameters(recurse=False))
-    return name, type(module).__name__, f"{count:,}", "" if is_trainable else "frozen"

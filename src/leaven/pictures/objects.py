@@ -56,14 +56,15 @@ def _write(pen: ImageDraw.ImageDraw, mark: Mark, font: Any, taken: Sequence[Box]
     first = float(mark.box[1]) - height
     heights = [y for at in range(_TRIES) if 0 <= (y := first + at * height) <= pen.im.size[1] - height]
     places = [(x, y, x + width, y + height) for y in heights] or [(x, 0.0, x + width, 0.0 + height)]
-    place = next((each for each in places if not any(_meet(each, other) for other in taken)), places[0])
+    free = [
+        (left, top, right, bottom)
+        for left, top, right, bottom in places
+        if not any(left < box[2] and box[0] < right and top < box[3] and box[1] < bottom for box in taken)
+    ]
+    place = (free or places)[0]
     pen.rectangle(place, fill=_color(mark))
     pen.text((place[0] + 2 - left, place[1] + 2 - top), text, fill="white", font=font)
     return place
-
-
-def _meet(one: Box, other: Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
 
 
 def _with_masks(image: Image.Image, marks: Sequence[Mark]) -> Image.Image:

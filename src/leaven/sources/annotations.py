@@ -64,16 +64,16 @@ class Problems:
             return ()
         first, others = self.found[0], self.found[1:]
         if self.skips:
-            fact = f"{self._skipped()} skipped: {first.fact}{', and others' * bool(others)}"
+            counts = [
+                f"{count:,} {noun}s" if count > 1 else f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
+                for noun, count in sorted(self._nouns.items())
+            ]
+            verb = "is" if len(self.found) == 1 else "are"
+            fact = f"{' and '.join(counts)} {verb} skipped: {first.fact}{', and others' * bool(others)}"
             return (at_source(Finding(first.id, fact, is_error=False, argument=first.argument)),)
-        notes = [f"also, {each.fact}" for each in others[:_LISTED]]
+        notes = [f"also, {other.fact}" for other in others[:_LISTED]]
         notes += [f"and {len(others) - _LISTED:,} more"] if len(others) > _LISTED else []
         raise BadSource(at_source(first._replace(notes=tuple(notes))))
-
-    def _skipped(self) -> str:
-        """`2 annotations and an image are`."""
-        each = [_counted(count, noun) for noun, count in sorted(self._nouns.items())]
-        return f"{' and '.join(each)} {'is' if len(self.found) == 1 else 'are'}"
 
     def box(self, box: Box, size: tuple[float, float] | None, place: str, help: str = "") -> Box | None:
         """A box within its image; None where it is outside, or has no size."""
@@ -81,10 +81,6 @@ class Problems:
             self.add(f"{place} {fault}", help)
             return None
         return within(box, size) if size is not None else box
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}s" if count > 1 else f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
 
 class ImageIndex:
@@ -119,14 +115,14 @@ class ImageIndex:
         """The images of that name without its ending that a file of annotations may mean."""
         return self._nearest(self.by_stem.get(stem, []), annotations, split)
 
-    def _nearest(self, found: list[str], annotations: Path, split: str) -> list[str]:
-        if len(found) < 2:
-            return found
+    def _nearest(self, images: list[str], annotations: Path, split: str) -> list[str]:
+        if len(images) < 2:
+            return images
         split = split or named_split(annotations.name) or named_split(annotations.parent.name)
         within = os.path.join(os.path.normpath(annotations.parent), "")
-        beside = [path for path in found if os.path.normpath(path).startswith(within)]
-        of_split = [path for path in found if split and self._split_of(path) == split]
-        return next((chosen for chosen in (beside, of_split) if len(chosen) == 1), found)
+        beside = [path for path in images if os.path.normpath(path).startswith(within)]
+        of_split = [path for path in images if split and self._split_of(path) == split]
+        return next((chosen for chosen in (beside, of_split) if len(chosen) == 1), images)
 
     def _split_of(self, path: str) -> str:
         """The split that the folders of an image tell."""
@@ -151,7 +147,7 @@ def facts_of(read: Read, problems: Problems) -> SourceFacts:
         findings = problems.findings()
     except BadSource as bad:
         findings = (bad.finding,)
-    if not any(found.is_error for found in findings) and not _has_objects(read):
+    if not any(finding.is_error for finding in findings) and not _has_objects(read):
         findings = (*findings, _no_objects(problems))
     counts = {split: len(images) for split, images in read.splits.items()}
     splits = tuple(split for split in counts if split)
@@ -187,11 +183,10 @@ def _unused(read: Read, problems: Problems) -> Iterable[Finding]:
     used = {one.category for image in train for one in image.objects}
     unused = [read.names[at] for at in range(len(read.names)) if at not in used]
     if unused and used:
-        told = ", ".join(f"`{each}`" for each in unused[:_LISTED]) + (" and others" if len(unused) > _LISTED else "")
-        of = f"{len(unused)} of the {len(read.names)} categories: {told}" if len(unused) > 1 else f"the category {told}"
-        fact = f"training has no objects of {of}"
-        where = f"remove such categories from `{problems.name}`, or add images"
-        help = f"a model can't learn what it is not shown: {where}"
+        names = ", ".join(f"`{name}`" for name in unused[:_LISTED]) + " and others" * (len(unused) > _LISTED)
+        many = f"{len(unused)} of the {len(read.names)} categories: {names}"
+        fact = f"training has no objects of {many if len(unused) > 1 else f'the category {names}'}"
+        help = f"a model can't learn what it is not shown: remove such categories from `{problems.name}`, or add images"
         yield at_source(Finding("unused-category", fact, help, is_error=False), problems.argument)
 
 

@@ -3,6 +3,7 @@
 import json
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -72,7 +73,7 @@ class Coco(NamedTuple):
         folders = (
             [given] if given is not None else [self.path / "annotations", self.path, self.path.parent / "annotations"]
         )
-        if (of_splits := files_of_splits(given or self.path)) and not any(map(_has_json, folders)):
+        if (of_splits := files_of_splits(given or self.path)) and not any(any(each.glob("*.json")) for each in folders):
             return of_splits
         for folder in folders:
             found = sorted(folder.glob("*.json"))
@@ -82,7 +83,7 @@ class Coco(NamedTuple):
                 by_split.setdefault(named_split(file.name), []).append(file)
             if len(instances) == 1:
                 return {"": instances[0]}
-            if "train" in by_split and all(len(each) == 1 for each in by_split.values()):
+            if "train" in by_split and all(len(files) == 1 for files in by_split.values()):
                 return {split: by_split[split][0] for split in ("train", "val", "test") if split in by_split}
             if instances:
                 names = ", ".join(f"`{file.name}`" for file in instances[:3])
@@ -176,10 +177,6 @@ class Coco(NamedTuple):
         return "annotations" if self.annotations is not None else "images"
 
 
-def _has_json(folder: Path) -> bool:
-    return next(folder.glob("*.json"), None) is not None
-
-
 def files_of_splits(folder: Path) -> dict[str, Path]:
     """`train/_annotations.coco.json`, `valid/…`: the file of each split in a folder of its own; empty otherwise."""
     found: dict[str, list[Path]] = {}
@@ -191,28 +188,28 @@ def files_of_splits(folder: Path) -> dict[str, Path]:
     return {split: found[split][0] for split in ("train", "val", "test") if split in found}
 
 
-class _Reader:
-    """Reads the images of a file."""
+def _is_polygon(given: Any) -> bool:
+    is_even = isinstance(given, list) and len(given) >= 6 and len(given) % 2 == 0
+    return is_even and all(isinstance(number, int | float) for number in given)
 
-    def __init__(
-        self,
-        place: Path,
-        split: str,
-        order: Mapping[Any, int],
-        index: ImageIndex,
-        problems: Problems,
-        has_masks: bool,
-    ) -> None:
-        self.place = place
-        self.split = split
-        self.file = place.name
-        self.order = order
-        self.index = index
-        self.problems = problems
-        self.has_masks = has_masks
+
+@dataclass(frozen=True)
+class _Reader:
+    """Reads the images of a file; `order` has the indices of the categories by their ids."""
+
+    place: Path
+    split: str
+    order: Mapping[Any, int]
+    index: ImageIndex
+    problems: Problems
+    has_masks: bool
+
+    @property
+    def file(self) -> str:
+        return self.place.name
 
     def images(self, content: Mapping[str, Any]) -> list[Image]:
-        sizes: dict[Any, tuple[str, tuple[float, float] | None]] = {}
+        sizes: dict[Any, tuple[str, Any]] = {}
         for at, one in enumerate(content["images"], 1):
             match one:
                 case {"id": int() | str() as id, "file_name": str()} if id in sizes:
@@ -220,7 +217,8 @@ class _Reader:
                         f"image {at} of `{self.file}` has the id {as_text(id)}, as one before it", noun="image"
                     )
                 case {"id": int() | str() as id, "file_name": str(name), **rest}:
-                    sizes[id] = self._found(name, at), _size(rest)
+                    sides = [side for key in ("width", "height") if isinstance(side := rest.get(key), int | float)]
+                    sizes[id] = self._found(name, at), (float(sides[0]), float(sides[1])) if len(sides) == 2 else None
                 case _:
                     fact = f"image {at} of `{self.file}` has no `id` and `file_name`"
                     self.problems.add(fact, id="wrong-format", noun="image")
@@ -271,9 +269,11 @@ class _Reader:
     def _mask(self, given: Mapping[Any, Any], place: str) -> Any:
         """Polygons as tuples of numbers, or (height, width, counts) of a run-length encoding."""
         match given.get("segmentation"):
-            case [_, *_] as polygons if all(map(_is_polygon, polygons)):
-                return tuple(tuple(map(float, each)) for each in polygons)
-            case {"counts": [*counts], "size": [int(height), int(width)]} if _are_runs(counts, height * width):
+            case [_, *_] as polygons if all(_is_polygon(polygon) for polygon in polygons):
+                return tuple(tuple(map(float, polygon)) for polygon in polygons)
+            case {"counts": [*counts], "size": [int(height), int(width)]} if (
+                all(type(count) is int and count >= 0 for count in counts) and sum(counts) == height * width
+            ):
                 return height, width, tuple(counts)
             case {"counts": str(counts), "size": [int(height), int(width)]}:
                 return height, width, counts
@@ -282,19 +282,3 @@ class _Reader:
                 return None
         self.problems.add(f"{place} has no mask (`segmentation`)", "without `masks=true`, boxes are enough")
         return None
-
-
-def _is_polygon(given: Any) -> bool:
-    is_even = isinstance(given, list) and len(given) >= 6 and len(given) % 2 == 0
-    return is_even and all(isinstance(number, int | float) for number in given)
-
-
-def _are_runs(counts: Sequence[Any], pixels: int) -> bool:
-    return all(type(count) is int and count >= 0 for count in counts) and sum(counts) == pixels
-
-
-def _size(given: Mapping[Any, Any]) -> tuple[float, float] | None:
-    match given:
-        case {"width": int() | float() as width, "height": int() | float() as height}:
-            return float(width), float(height)
-    return None

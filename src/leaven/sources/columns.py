@@ -1,4 +1,4 @@
-"""What a model sees of the rows of a table: the image that a cell names or holds, or the texts of one cell or two.
+"""The columns of a table that a model sees: the image that a cell names or holds, or the texts of one cell or two.
 
 Decides what such cells may be, which of them can't be used, and what is opened; files, labels and splits are the
 table's, in `table.py`.

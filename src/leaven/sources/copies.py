@@ -22,7 +22,7 @@ def copies(files: Sequence[str], values: "Sequence[Value]") -> tuple[Finding, ..
         return ()
     first = dict(zip(reversed(files), reversed(range(len(files))), strict=True))
     sizes = _groups(sorted(first.values()), lambda at: os.stat(files[at]).st_size)
-    same = [group for each in sizes.values() for group in _groups(each, lambda at: _digest(files[at])).values()]
+    same = [group for alike in sizes.values() for group in _groups(alike, lambda at: _digest(files[at])).values()]
     if not same:
         return ()
     conflicting = [group for group in same if len({values[at] for at in group}) > 1]

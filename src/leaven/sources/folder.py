@@ -71,7 +71,7 @@ class Folder(NamedTuple):
         return image_sizes(files, self.path)
 
     def _doubts(self, counts: Mapping[str, int]) -> tuple[Finding, ...]:
-        """What is probably not meant, as a warning."""
+        """Warnings about classes that are probably not meant."""
         from leaven.formats.doubtful_labels import doubt_folders
 
         doubt = doubt_folders(counts) if counts else None

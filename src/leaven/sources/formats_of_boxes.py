@@ -29,16 +29,12 @@ def source_in(path: Path, name: str, *, has_masks: bool = False) -> Coco | Voc |
         return Voc(path, name)
     is_named = any((path / each).is_file() for each in (*NAMES, "labels/classes.txt"))
     has_labels = any(_has(path / each, "*.txt") for each in _LABELS)
-    are_beside = is_named and any(map(_has_labels_beside, (path, *_inside(path))))
+    files = (file for folder in (path, *_inside(path)) for file in folder.iterdir())
+    pictures = (file for file in files if file.suffix.lower() in IMAGE_ENDINGS)
+    are_beside = is_named and any(file.with_suffix(".txt").is_file() for file in pictures)
     if are_beside or (has_labels and (is_named or (path / "images").is_dir())):
         return Yolo(path, name, masks=has_masks)  # it says where the names are missing
     return None
-
-
-def _has_labels_beside(folder: Path) -> bool:
-    """Whether an image has a file of labels beside it."""
-    images = (file for file in folder.iterdir() if file.suffix.lower() in IMAGE_ENDINGS)
-    return any(file.with_suffix(".txt").is_file() for file in images)
 
 
 def _inside(path: Path, names: tuple[str, ...] = ()) -> list[Path]:

@@ -29,6 +29,7 @@ from leaven.formats.image_folder import sub_folders
 from leaven.sources.source import Samples, SourceFacts, predefined
 
 _DAMAGED = (ValueError, OSError, EOFError, gzip.BadGzipFile, zlib.error)
+_LABEL = "the files are read from this folder"
 
 
 class _Place(NamedTuple):
@@ -94,14 +95,13 @@ class Cifar10(_Place):
             return None if self.download else SourceFacts(findings=(self._missing(),))
         try:
             names = batch_names(files["train"][0], self.BATCHES)
-            counts = {split: sum(self._count(file) for file in there) for split, there in files.items()}
+            counts = dict.fromkeys(files, 0)
+            for split, file in ((split, file) for split, there in files.items() for file in there):
+                known = batch_count(file, self.BATCHES)
+                counts[split] += len(read_batches([file], self.BATCHES).labels) if known is None else known
         except _DAMAGED as problem:
             return SourceFacts(findings=(_damaged(self.name, problem),))
         return SourceFacts(names, tuple(counts), counts=counts)
-
-    def _count(self, file: Path) -> int:
-        known = batch_count(file, self.BATCHES)
-        return len(read_batches([file], self.BATCHES).labels) if known is None else known
 
     def open(self) -> Samples:
         files = batch_files(self.path, self.BATCHES)
@@ -154,13 +154,12 @@ def _samples(read_split: Callable[[str], Arrays], names: tuple[str, ...], name: 
 
 
 def _missing(fact: str, help: str) -> Finding:
-    return Finding("missing-file", fact, help, argument="root", label="the files are read from this folder")
+    return Finding("missing-file", fact, help, argument="root", label=_LABEL)
 
 
 def _damaged(name: str, problem: Exception) -> Finding:
     fact = f"`{name}` can't be read: {problem or type(problem).__name__}"
-    help = "copy or download the files again"
-    return Finding("wrong-format", fact, help, argument="root", label="the files are read from this folder")
+    return Finding("wrong-format", fact, "copy or download the files again", argument="root", label=_LABEL)
 
 
 def _below(name: str, inside: str) -> str:

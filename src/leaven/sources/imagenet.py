@@ -45,7 +45,7 @@ class ImageNet(NamedTuple):
             return SourceFacts(findings=(bad.finding,))
         if validation is None:
             return facts._replace(names=names, findings=self._findings(facts.findings))
-        findings = (*(each for each in facts.findings if each.is_error), *validation.findings)
+        findings = (*(finding for finding in facts.findings if finding.is_error), *validation.findings)
         counts = {"train": facts.counts.get("train", 0), "val": len(validation.files)}
         return facts._replace(names=names, splits=("train", "val"), counts=counts, findings=findings)
 
@@ -56,7 +56,8 @@ class ImageNet(NamedTuple):
             raise BadSource(finding)
         read = self._folder.open()
         folders = read.target.names
-        classes = Classes(*_classes(folders))
+        names, wnids = named(folders)
+        classes = Classes(names, wnids=wnids)
         validation = self._validation(folders)
         if validation is None:
             return read._replace(target=classes, findings=self._findings(read.findings))
@@ -99,7 +100,11 @@ class ImageNet(NamedTuple):
         wnids = self._solution(table)
         files = [name for name in sorted(os.listdir(folder)) if is_image(name)]
         kept = {name: index[wnid] for name in files if (wnid := wnids.get(Path(name).stem, "")) in index}
-        findings = () if len(kept) == len(files) else (_left_out(len(files) - len(kept), len(files)),)
+        findings: tuple[Finding, ...] = ()
+        if left_out := len(files) - len(kept):
+            fact = f"{left_out:,} of {len(files):,} images in `val` are left out"
+            reason = f"by `{_SOLUTION}`, `train` does not have their class"
+            findings = (_at_root(Finding("unequal-classes", f"{fact}: {reason}", "", is_error=False)),)
         return _Validation([str(folder / name) for name in kept], list(kept.values()), findings) if kept else None
 
     def _solution(self, table: Path) -> dict[str, str]:
@@ -113,11 +118,11 @@ class ImageNet(NamedTuple):
             raise BadSource(_at_root(Finding("wrong-format", fact, help))) from None
 
     def _findings(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
-        """Validation images without classes are said how to sort."""
+        """The findings of the folder; the help is about ImageNet where validation images have no classes."""
         help = f"put `{_SOLUTION}` into `{self.name}`, or the images of each class into a folder with its wnid"
         return tuple(
-            _at_root(each._replace(help=help) if each.id == "no-classes" and not each.is_error else each)
-            for each in findings
+            _at_root(finding._replace(help=help) if finding.id == "no-classes" and not finding.is_error else finding)
+            for finding in findings
         )
 
 
@@ -129,11 +134,6 @@ class _Validation(NamedTuple):
     findings: tuple[Finding, ...]
 
 
-def _left_out(count: int, total: int) -> Finding:
-    fact = f"{count:,} of {total:,} images in `val` are left out: by `{_SOLUTION}`, `train` has not their class"
-    return _at_root(Finding("unequal-classes", fact, "", is_error=False))
-
-
 def named(folders: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of classes in words, and their wnids; folders that have other names are classes of that name."""
     if not folders or not all(map(_WNID.fullmatch, folders)):
@@ -141,11 +141,6 @@ def named(folders: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     published = published_classes("imagenet-1k")
     words = dict(zip(published.wnids, published.names, strict=True))
     return tuple(words.get(folder, folder) for folder in folders), tuple(folders)
-
-
-def _classes(folders: Sequence[str]) -> tuple[tuple[str, ...], str, tuple[str, ...]]:
-    names, wnids = named(folders)
-    return names, "label", wnids
 
 
 class StanfordDogs(NamedTuple):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from leaven.formats.finding import BadSource, Finding
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
 from leaven.sources.annotations import OnBadFile
-from leaven.sources.mask_pixels import Pair, Seen, listed, look_at_masks
+from leaven.sources.mask_pixels import MaskFacts, Pair, listed, look_at_masks
 from leaven.sources.name_files import read_lines, unreadable
 from leaven.sources.source import Samples, SourceFacts, predefined
 from leaven.tasks.segmentation.target import MaskClasses
@@ -49,7 +49,7 @@ class MaskFolder(NamedTuple):
         try:
             target = self._target()
             pairs, findings = self._pairs()
-            seen = self._seen(pairs, target, MOST_LOOKED, MOST_PIXELS)
+            seen = look_at_masks(_every(pairs), target, MOST_LOOKED, MOST_PIXELS)
             findings += self._bad(seen) + self._unlearnable(seen, pairs, target)
         except BadSource as bad:
             return SourceFacts(findings=(bad.finding,))
@@ -60,12 +60,11 @@ class MaskFolder(NamedTuple):
         target = self._target()
         pairs, findings = self._pairs()
         if self.known is None:  # an evaluation reads all masks anyway
-            seen = self._seen(pairs, target, MOST_OPENED)
+            seen = look_at_masks(_every(pairs), target, MOST_OPENED, None)
             findings += self._bad(seen) + self._unlearnable(seen, pairs, target)
             bad = {one.pair for one in seen if one.fault}
             pairs = {split: [pair for pair in there if pair not in bad] for split, there in pairs.items()}
-        every = [pair for there in pairs.values() for pair in there]
-        sizes = {split: len(there) for split, there in pairs.items()}
+        every, sizes = _every(pairs), {split: len(there) for split, there in pairs.items()}
         values = [target.value(pair.mask) for pair in every]
         return Samples(target, values, [pair.image for pair in every], predefined(sizes), findings=findings)
 
@@ -77,13 +76,7 @@ class MaskFolder(NamedTuple):
 
     # -- what is in the masks
 
-    def _seen(
-        self, pairs: Mapping[str, Sequence[Pair]], target: MaskClasses, most: int, most_pixels: int | None = None
-    ) -> list[Seen]:
-        every = [pair for there in pairs.values() for pair in there]
-        return look_at_masks(every, target, most, most_pixels)
-
-    def _bad(self, seen: Sequence[Seen]) -> tuple[Finding, ...]:
+    def _bad(self, seen: Sequence[MaskFacts]) -> tuple[Finding, ...]:
         """That masks are skipped; a BadSource where they are not, or none is left."""
         bad = [one for one in seen if one.fault]
         if not bad:
@@ -98,7 +91,7 @@ class MaskFolder(NamedTuple):
         raise BadSource(_about("path", "wrong-mask", first, help)._replace(notes=(more,) if len(bad) > 1 else ()))
 
     def _unlearnable(
-        self, seen: Sequence[Seen], pairs: Mapping[str, Sequence[Pair]], target: MaskClasses
+        self, seen: Sequence[MaskFacts], pairs: Mapping[str, Sequence[Pair]], target: MaskClasses
     ) -> tuple[Finding, ...]:
         """That no pixel has a class, or none has one of the classes. Of a few masks, only the first is said."""
         split = "train" if "train" in pairs else ""
@@ -206,6 +199,10 @@ class MaskFolder(NamedTuple):
         return [Pair(*pair) for pair in pairs], findings
 
 
+def _every(pairs: Mapping[str, Sequence[Pair]]) -> list[Pair]:
+    return [pair for there in pairs.values() for pair in there]
+
+
 def mask_places(folder: Path) -> dict[str, tuple[Path, Path]]:
     """The folders of images and masks of each split; without splits, of ''. Empty where there are none."""
     whole = _beside(folder)
@@ -242,7 +239,8 @@ def read_classes(file: Path) -> "list[tuple[str, Colour | None]]":
 
 def _class(cells: Sequence[str]) -> "tuple[str, Colour | None]":
     if len(cells) == 1:
-        cells = cells[0].rsplit(None, 3) if _ends_in_numbers(cells[0]) else cells[0].rsplit(None, 1)
+        has_numbers = re.fullmatch(r".*\S(\s+\d{1,3}){3}", cells[0])
+        cells = cells[0].rsplit(None, 3 if has_numbers else 1)
         cells = cells if len(cells) == 4 or (len(cells) == 2 and _HEX.fullmatch(cells[1])) else [" ".join(cells)]
     if len(cells) == 2 and (code := _HEX.fullmatch(cells[1])):
         return cells[0], (int(code[1], 16), int(code[2], 16), int(code[3], 16))
@@ -256,10 +254,6 @@ def _class(cells: Sequence[str]) -> "tuple[str, Colour | None]":
     if len(cells) > 1:
         raise ValueError(f"`{', '.join(cells)}` is not a name with a colour")
     return cells[0], None
-
-
-def _ends_in_numbers(line: str) -> bool:
-    return bool(re.fullmatch(r".*\S(\s+\d{1,3}){3}", line))
 
 
 def looks_like_masks(folder: Path) -> bool:

@@ -5,7 +5,7 @@ decided in `tasks/segmentation/target.py`.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -32,8 +32,8 @@ class Pair(NamedTuple):
     mask: str
 
 
-class Seen(NamedTuple):
-    """What is in one mask: the classes of its pixels, or why it can't be used."""
+class MaskFacts(NamedTuple):
+    """The classes of the pixels of a mask, or why it can't be used."""
 
     pair: Pair
     classes: frozenset[int] = frozenset()
@@ -43,65 +43,61 @@ class Seen(NamedTuple):
     pixels: int = 0
 
 
-def look_at_masks(pairs: Sequence[Pair], target: "MaskClasses", most: int, most_pixels: int | None) -> list[Seen]:
-    """What is in the masks, or in so many of them, from first to last."""
+def look_at_masks(pairs: Sequence[Pair], target: "MaskClasses", most: int, most_pixels: int | None) -> list[MaskFacts]:
+    """The classes in the masks, or in so many of them, from first to last."""
     step = max(1, -(-len(pairs) // most))
     chosen = pairs[::step]
-    if most_pixels is not None:
-        return list(_few(chosen, target, most_pixels))
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        return list(pool.map(lambda pair: _seen(pair, target), chosen))
+    if most_pixels is None:
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            return list(pool.map(lambda pair: _facts(pair, target), chosen))
+    few: list[MaskFacts] = []
+    for pair in chosen:
+        if sum(mask.pixels for mask in few) <= most_pixels:
+            few.append(_facts(pair, target))
+    return few
 
 
-def _few(pairs: Iterable[Pair], target: "MaskClasses", most_pixels: int) -> Iterator[Seen]:
-    total = 0
-    for pair in pairs:
-        if total > most_pixels:
-            return
-        seen = _seen(pair, target)
-        total += seen.pixels
-        yield seen
-
-
-def _seen(pair: Pair, target: "MaskClasses") -> Seen:
+def _facts(pair: Pair, target: "MaskClasses") -> MaskFacts:
     from PIL import Image  # only masks need it
 
     try:
         with open_regular(pair.image) as stream, Image.open(stream) as image:
-            size = _upright_size(image)
+            is_sideways = image.getexif().get(_ORIENTATION) in _SIDEWAYS  # its transforms get it upright
+            size = image.size[::-1] if is_sideways else image.size
     except Exception:  # reported when the image is read: it is not the mask's fault
         size = None
     try:
         with open_regular(pair.mask) as stream, Image.open(stream) as mask:
             if size is not None and mask.size != size:
-                return Seen(pair, fault=target.other_size(mask.size, size), help="a mask has the size of its image")
+                return MaskFacts(
+                    pair, fault=target.other_size(mask.size, size), help="a mask has the size of its image"
+                )
             return _judged(pair, mask, target)
     except Exception as problem:  # a damaged file makes Pillow raise nearly anything
         reason = getattr(problem, "strerror", None) or "it is not an image that Pillow can read"
-        return Seen(pair, fault=f"the mask can't be read: {reason}")
+        return MaskFacts(pair, fault=f"the mask can't be read: {reason}")
 
 
-def _upright_size(image: "Image") -> tuple[int, int]:
-    """The size of an image as its transforms get it."""
-    width, height = image.size
-    return (height, width) if image.getexif().get(_ORIENTATION) in _SIDEWAYS else (width, height)
-
-
-def _judged(pair: Pair, mask: "Image", target: "MaskClasses") -> Seen:
-    values = _colours(mask) if target.colours or mask.mode not in NUMBER_MODES else _numbers(mask)
+def _judged(pair: Pair, mask: "Image", target: "MaskClasses") -> MaskFacts:
+    values: set[Any] | None
+    if target.colours or mask.mode not in NUMBER_MODES:
+        colours = mask.convert("RGB").getcolors(_MOST_COLOURS)  # None: more than any set of classes has
+        values = None if colours is None else {colour for _, colour in colours}
+    else:
+        values = _numbers(mask)
     if values is None:
-        return Seen(pair, fault=target.no_colours, help=_COLOURS)
+        return MaskFacts(pair, fault=target.no_colours, help=_COLOURS)
     if not target.colours and values and isinstance(next(iter(values)), tuple):
         if any(len(set(colour)) > 1 for colour in values):
-            return Seen(pair, fault=target.no_colours, help=_COLOURS)
+            return MaskFacts(pair, fault=target.no_colours, help=_COLOURS)
         values = {colour[0] for colour in values}
     meant = {value: target.meaning(value) for value in values}
     wrong = [value for value, at in meant.items() if at is None]
     if wrong:
         help = _COLOURS if target.colours else "name a class for each number"
-        return Seen(pair, fault=target.unknown(wrong), help=help, pixels=mask.size[0] * mask.size[1])
+        return MaskFacts(pair, fault=target.unknown(wrong), help=help, pixels=mask.size[0] * mask.size[1])
     classes = frozenset(at for at in meant.values() if at is not None and at >= 0)
-    return Seen(pair, classes, len(classes) < len(meant), pixels=mask.size[0] * mask.size[1])
+    return MaskFacts(pair, classes, len(classes) < len(meant), pixels=mask.size[0] * mask.size[1])
 
 
 def _numbers(mask: "Image") -> set[Any]:
@@ -115,13 +111,7 @@ def _numbers(mask: "Image") -> set[Any]:
     return set(np.unique(np.asarray(mask)).tolist())
 
 
-def _colours(mask: "Image") -> set[Any] | None:
-    """The colours of the pixels; None where they are more than any set of classes has."""
-    found = mask.convert("RGB").getcolors(_MOST_COLOURS)
-    return None if found is None else {colour for _, colour in found}
-
-
-def listed(seen: Sequence[Seen]) -> str:
+def listed(seen: Sequence[MaskFacts]) -> str:
     """The names of some masks."""
     names = ", ".join(f"`{os.path.basename(one.pair.mask)}`" for one in islice(seen, _SHOWN))
     return names + (f" and {len(seen) - _SHOWN:,} more" if len(seen) > _SHOWN else "")

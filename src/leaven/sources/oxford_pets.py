@@ -53,31 +53,24 @@ class OxfordPets(NamedTuple):
         return SourceFacts(breeds, tuple(counts), (), counts, each)
 
     def open(self) -> Samples:
-        from leaven.tasks.classification.target import Classes  # a look does without
+        from leaven.tasks.classification.target import Classes  # a look does without these
+        from leaven.tasks.segmentation.target import MaskClasses, MaskFile
 
         lists, folder = self.lists(), self.folder()
         assert folder is not None
         pets = [pet for split in lists.values() for pet in split]
         files = [os.path.join(folder, "images", f"{pet.image}.jpg") for pet in pets]
         sizes = {split: len(there) for split, there in lists.items()}
-        if self.masks:
-            return self._outlined(folder, pets, files, sizes)
-        return Samples(Classes(names_of(lists)), [pet.breed - 1 for pet in pets], files, predefined(sizes))
-
-    def _outlined(self, folder: Path, pets: list[Pet], files: list[str], sizes: dict[str, int]) -> Samples:
-        """The pets with their trimaps; the border around a pet has no class."""
-        from leaven.tasks.segmentation.target import MaskClasses, MaskFile  # a look does without
-
+        if not self.masks:
+            return Samples(Classes(names_of(lists)), [pet.breed - 1 for pet in pets], files, predefined(sizes))
         target, trimaps = MaskClasses(AREAS), folder / "annotations" / "trimaps"
         values = [MaskFile(str(trimaps / f"{pet.image}.png"), target, _TRIMAP) for pet in pets]
         return Samples(target, values, files, predefined(sizes))
 
     def folder(self) -> Path | None:
         """The folder with the images and the annotations."""
-        for place in (self.path / _FOLDER, self.path):
-            if (place / "images").is_dir() and (place / "annotations").is_dir():
-                return place
-        return None
+        places = (self.path / _FOLDER, self.path)
+        return next((at for at in places if (at / "images").is_dir() and (at / "annotations").is_dir()), None)
 
     def lists(self) -> dict[str, list[Pet]]:
         """The pets of each split; a BadSource where they can't be read."""
@@ -89,7 +82,8 @@ class OxfordPets(NamedTuple):
             file = folder / "annotations" / name
             try:
                 lines = file.read_text("utf-8").splitlines()
-                found[split] = [_pet(line) for line in lines if line.strip() and not line.startswith("#")]
+                words = [line.split() for line in lines if line.strip() and not line.startswith("#")]
+                found[split] = [Pet(name, int(breed)) for name, breed, *_ in words]
             except FileNotFoundError:
                 help = "unpack annotations.tar.gz again"
                 raise BadSource(_at_root("missing-file", f"`{self._below(file)}` does not exist", help)) from None
@@ -112,11 +106,6 @@ class OxfordPets(NamedTuple):
         fact = f"`{self.name}` has no `images` and `annotations` of the Oxford pets"
         help = "unpack images.tar.gz and annotations.tar.gz into it; `download=true` downloads them (800 MB)"
         return _at_root("missing-file", fact, help)
-
-
-def _pet(line: str) -> Pet:
-    image, breed = line.split()[:2]
-    return Pet(image, int(breed))
 
 
 def names_of(lists: dict[str, list[Pet]]) -> tuple[str, ...]:

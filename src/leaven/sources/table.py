@@ -3,6 +3,7 @@
 import os
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -77,7 +78,7 @@ class Table:
     on_bad_file: Literal["stop", "skip"] = "stop"  # at rows without a label, and at texts that can't be used
 
     def look(self) -> SourceFacts:
-        """What is known before training; of the images, only the first is looked for."""
+        """The facts that are known before training; of the images, only the first is looked for."""
         splits: tuple[str, ...] = ()
         unusable: tuple[Finding, ...] = ()
         try:
@@ -129,7 +130,10 @@ class Table:
         place = self.inputs.first_missing(rows[split], self._root(file)) if rows[split] else None
         if place is None:
             return
-        fact = f"`{_from_here(place)}`, the first image of `{self.name}`, does not exist"
+        shown = str(place)
+        with suppress(ValueError):  # on another drive
+            shown = min(os.path.relpath(place), shown, key=len)
+        fact = f"`{shown}`, the first image of `{self.name}`, does not exist"
         help = "say where the paths start: `root=`" if self.root is None else ""
         label = "paths start in the folder of this table" if self.root is None else "paths start in this folder"
         raise BadSource(Finding("missing-file", fact, help, argument="root", label=label))
@@ -189,7 +193,7 @@ class Table:
         return kept, tuple(findings)
 
     def _why_unlabelled(self, file: Path) -> str:
-        """Why a table has no labels; empty where it may have some."""
+        """The reason why a table has no labels; empty where it may have some."""
         try:
             there = self._open(file).columns()
         except WrongWidth:
@@ -287,7 +291,9 @@ class Table:
         skipping = f"; {SKIPPING} such rows" if self.inputs.may_be_broken else ""
         if isinstance(self._open(file), TextTable):
             return f'add the argument `encoding="{likely_encoding(file)}"`{skipping}'
-        return f"{_how_to_convert(file, self._named(file))}{skipping}"
+        name = self._named(file)
+        place, new = shlex.quote(name), shlex.quote(f"{name.removesuffix(file.suffix)}-utf8{file.suffix}")
+        return f"convert it, for example: `iconv -f {likely_encoding(file)} -t utf-8 {place} > {new}`{skipping}"
 
     def _check_columns(self, table: TableFile, wanted: Sequence[str], name: str) -> None:
         there = table.columns()
@@ -298,7 +304,9 @@ class Table:
                 fact = f"`{name}` has two columns with the name `{column}`"
                 raise self._bad(Finding("wrong-format", fact, "rename one of them"))
         missing = [self._missing(column, there, name) for column in dict.fromkeys(wanted) if column not in there]
-        if missing and (mark := _other_separator(there, wanted)):
+        marks = _SEPARATORS if len(there) == 1 and missing else ()  # the first line was taken for one column
+        parts = {mark: {part.strip(' "') for part in there[0].split(mark)} for mark in marks}
+        if mark := next((mark for mark in marks if set(wanted) <= parts[mark]), None):
             fact = f"`{name}` has {_SEPARATORS[mark]} between its columns"
             written = mark.replace("\t", "\\t")
             raise self._bad(Finding("wrong-format", fact, f'add the argument `separator="{written}"`'))
@@ -308,11 +316,12 @@ class Table:
     def _missing(self, column: str, there: Sequence[str], name: str) -> Finding:
         listed = _columns(there[:LISTED])
         argument = self.inputs.noun if column in self.inputs.columns else self.target.argument
+        is_no_header = any(len(cell) > LONGEST_NAME or cell.strip().isdecimal() for cell in there)
         return Finding(
             "unknown-column",
             f"`{name}` has no column `{column}`",
             f"its columns are {listed}; name one by `{argument}=`",
-            notes=(NO_HEADER,) * (not self.layout.columns and any(map(_is_no_name, there))),
+            notes=(NO_HEADER,) * (not self.layout.columns and is_no_header),
             argument=argument,
             label=f"the columns are {listed}",
             wrong=column,
@@ -340,9 +349,8 @@ class Table:
     def _skipped(self, facts: Sequence[str]) -> tuple[Finding, ...]:
         if not facts:
             return ()
-        fact = f"a row is skipped: {facts[0]}"
-        if len(facts) > 1:
-            fact = f"{len(facts):,} rows are skipped: {facts[0]}, and others"
+        rows = f"{len(facts):,} rows are skipped: {facts[0]}, and others"
+        fact = rows if len(facts) > 1 else f"a row is skipped: {facts[0]}"
         return (self._about_labels("wrong-label", fact)._replace(is_error=False),)
 
     def _about_labels(self, id: str, fact: str, help: str = "") -> Finding:
@@ -358,7 +366,7 @@ class Table:
                 yield Finding("wrong-label", fact, help, is_error=False, argument=argument, label=IN_COLUMN)
 
     def _doubts(self, target: Target, values: Sequence[Value]) -> tuple[Finding, ...]:
-        """What is probably not meant, as a warning."""
+        """Warnings about labels that are probably not meant."""
         doubt = self.target.doubt(target, values)
         if doubt is None:
             return ()
@@ -397,27 +405,8 @@ def _every(rows: Mapping[str, Sequence[Row]]) -> list[Row]:
     return [row for split in rows.values() for row in split]
 
 
-def _other_separator(there: Sequence[str], wanted: Sequence[str]) -> str | None:
-    """What separates the columns of a table whose first line was taken for one column."""
-    marks = _SEPARATORS if len(there) == 1 else ()
-    return next((mark for mark in marks if set(wanted) <= {name.strip(' "') for name in there[0].split(mark)}), None)
-
-
 def _columns(columns: Sequence[str]) -> str:
     return ", ".join(f"`{shown(column)}`" for column in columns)
-
-
-def _is_no_name(cell: str) -> bool:
-    """Whether a cell of the first line is a text or a number, so that the line is probably no header."""
-    return len(cell) > LONGEST_NAME or cell.strip().isdecimal()
-
-
-def _from_here(place: Path) -> str:
-    """A path as people type it: from the working directory, unless that is longer."""
-    try:
-        return min(os.path.relpath(place), str(place), key=len)
-    except ValueError:  # on another drive
-        return str(place)
 
 
 def _given(cells: Sequence[Any]) -> Any:
@@ -429,10 +418,3 @@ def _given(cells: Sequence[Any]) -> Any:
 def _one_object_per_line(file: Path) -> str:
     written = file.with_name(f"{file.stem}_lines.jsonl" if file.suffix == ".jsonl" else f"{file.stem}.jsonl")
     return f"write one object per line: `jq -c '.[]' {shlex.quote(file.name)} > {shlex.quote(written.name)}`"
-
-
-def _how_to_convert(file: Path, name: str) -> str:
-    """How a text in another encoding becomes UTF-8."""
-    encoding = likely_encoding(file)
-    place, new = shlex.quote(name), shlex.quote(f"{name.removesuffix(file.suffix)}-utf8{file.suffix}")
-    return f"convert it, for example: `iconv -f {encoding} -t utf-8 {place} > {new}`"

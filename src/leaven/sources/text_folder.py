@@ -93,7 +93,9 @@ class TextFolder(NamedTuple):
                     "unknown-choice", f"`{name}` has no sub-folder `{unknown}`", f"it has {', '.join(tops)}"
                 )
             tops = [top for top in tops if top in self.classes]
-        found = {top: _texts(folder / top) for top in tops}
+        found = {
+            top: sorted(file for file in files_below(folder / top) if file.lower().endswith(ENDINGS)) for top in tops
+        }
         if len(found) < 2:
             raise self._bad("no-classes", f"`{name}` has {len(found) or 'no'} sub-folder{'s' * (not found)}", _HELP)
         if empty := [top for top, texts in found.items() if not texts]:
@@ -102,7 +104,3 @@ class TextFolder(NamedTuple):
 
     def _bad(self, id: str, fact: str, help: str = "") -> BadSource:
         return BadSource(Finding(id, fact, help, argument="path", label="texts are read from this folder"))
-
-
-def _texts(folder: Path) -> list[str]:
-    return sorted(file for file in files_below(folder) if file.lower().endswith(ENDINGS))

@@ -107,7 +107,14 @@ class Voc(NamedTuple):
         every = (one for images in marked.values() for _, _, found in images for one in found)
         names = tuple(in_order({one.category for one in every}))
         order = {name: at for at, name in enumerate(names)}
-        return Read(names, {split: [_image(one, order) for one in images] for split, images in marked.items()})
+        splits_read = {
+            split: [
+                Image(file, place, tuple(Object(order[m.category], m.box, is_crowd=m.is_difficult) for m in found))
+                for file, place, found in images
+            ]
+            for split, images in marked.items()
+        }
+        return Read(names, splits_read)
 
     def _images(
         self, files: Sequence[Path], split: str, index: ImageIndex, problems: Problems
@@ -180,9 +187,3 @@ def _size(tree: ElementTree.Element) -> tuple[float, float] | None:
     except ValueError:
         return None
     return (width, height) if width > 0 and height > 0 else None
-
-
-def _image(one: tuple[str, str, list[_Marked]], order: dict[str, int]) -> Image:
-    file, place, marked = one
-    objects = (Object(order[each.category], each.box, is_crowd=each.is_difficult) for each in marked)
-    return Image(file, place, tuple(objects))

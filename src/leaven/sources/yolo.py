@@ -1,7 +1,7 @@
 """Annotations as YOLO reads them: a text file per image, with a line per object: `class x y width height`."""
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -115,35 +115,30 @@ class Yolo(NamedTuple):
             for file in sorted(os.listdir(folder)) if os.path.isdir(folder) else ():
                 place = os.path.join(folder, file)
                 if file.endswith(".txt") and place not in known and file not in NAMES and file != "readme.txt":
-                    help = "add the image"
-                    problems.add(
-                        f"the image of `{self._told(place)}` is not there",
-                        help,
-                        id="missing-file",
-                        noun="label file",
-                    )
+                    fact = f"the image of `{self._shown(place)}` is not there"
+                    problems.add(fact, "add the image", id="missing-file", noun="label file")
 
-    def _told(self, file: str) -> str:
+    def _shown(self, file: str) -> str:
         return os.path.relpath(file, self.path if self.labels is None else self.labels.parent)
 
     def _image(self, image: str, names: Sequence[str], problems: Problems) -> Image | None:
         """An image with its objects. One without a file of labels shows none; None where that can't be read."""
         file = self._labels_of(image)
-        told = f"`{self._told(file)}`"
+        place = f"`{self._shown(file)}`"
         try:
             with open(file, encoding="utf-8-sig") as stream:
                 lines = stream.read().splitlines()
         except FileNotFoundError:
             lines = []
         except (OSError, ValueError) as problem:
-            problems.add(f"{told} can't be read: {unreadable(problem)}", id="wrong-format", noun="image")
+            problems.add(f"{place} can't be read: {unreadable(problem)}", id="wrong-format", noun="image")
             return None
         objects = [
             found
             for at, line in enumerate(lines, 1)
-            if line.strip() and (found := self._object(line, f"line {at} of {told}", names, problems)) is not None
+            if line.strip() and (found := self._object(line, f"line {at} of {place}", names, problems)) is not None
         ]
-        return Image(image, told, tuple(objects))
+        return Image(image, place, tuple(objects))
 
     def _object(self, line: str, place: str, names: Sequence[str], problems: Problems) -> Object | None:
         try:
@@ -164,7 +159,11 @@ class Yolo(NamedTuple):
         if self.masks and not is_polygon:
             problems.add(f"{place} has a box and no polygon", "without `masks=true`, boxes are enough")
             return None
-        edges = _bounds(numbers) if is_polygon else _edges(numbers)
+        if is_polygon:
+            edges = min(numbers[::2]), min(numbers[1::2]), max(numbers[::2]), max(numbers[1::2])
+        else:
+            x, y, width, height = numbers
+            edges = x - width / 2, y - height / 2, x + width / 2, y + height / 2
         help = "places are relative to the width and height of the image, from 0 to 1" if max(numbers) > 2 else ""
         box = problems.box(edges, (1.0, 1.0), place, help)
         return None if box is None else Object(category, box, (tuple(numbers),) if self.masks else None)
@@ -178,15 +177,6 @@ def _images(folder: Path) -> list[str]:
     return found
 
 
-def _edges(numbers: Sequence[float]) -> tuple[float, float, float, float]:
-    x, y, width, height = numbers
-    return x - width / 2, y - height / 2, x + width / 2, y + height / 2
-
-
-def _bounds(numbers: Sequence[float]) -> tuple[float, float, float, float]:
-    return min(numbers[::2]), min(numbers[1::2]), max(numbers[::2]), max(numbers[1::2])
-
-
 def _from_yaml(file: Path) -> tuple[str, ...]:
     """The names in YOLO's `data.yaml`: a list, or a mapping from numbers. It is read as plain data."""
     import yaml  # type: ignore[import-untyped, unused-ignore]
@@ -198,14 +188,8 @@ def _from_yaml(file: Path) -> tuple[str, ...]:
         where = f"line {mark.line + 1} " if mark is not None else "it "
         raise ValueError(f"{where}is not YAML that is plain data, such as `names: [car, person]`") from None
     names = content.get("names") if isinstance(content, dict) else None
-    return tuple(map(str, _listed_names(names)))
-
-
-def _listed_names(names: Any) -> Iterator[Any]:
-    match names:
-        case [*listed]:
-            yield from listed
-        case dict() if sorted(names) == list(range(len(names))):
-            yield from (names[at] for at in range(len(names)))
-        case _:
-            raise ValueError("it has no list of `names`, counted from 0")
+    if isinstance(names, dict) and names.keys() == set(range(len(names))):
+        names = [names[at] for at in range(len(names))]
+    if not isinstance(names, list):
+        raise ValueError("it has no list of `names`, counted from 0")
+    return tuple(map(str, names))

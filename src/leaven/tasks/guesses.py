@@ -1,7 +1,7 @@
 """Whether a model does better than a guess that never looks at its input, in words for its user.
 
 A guess is the same for every sample: the most frequent class, how often each label occurs, the mean, no object. It is
-measured by the recipe's own metric. What is said has its numbers, and is said only where it is so.
+measured by the recipe's own metric.
 """
 
 from abc import ABC, abstractmethod
@@ -73,11 +73,11 @@ class Guess(ABC):
     """What a model predicted, and what a guess in its place would be."""
 
     @abstractmethod
-    def said(self, outputs: Any, targets: Any) -> tuple[Tensor, Tensor]:
-        """What is remembered of a batch, as metrics get it: what was predicted, and what is so."""
+    def compared(self, outputs: Any, targets: Any) -> tuple[Tensor, Tensor]:
+        """The predictions and the actual values of a batch that are remembered, as metrics get them."""
 
     @abstractmethod
-    def all_the_same(self, said: Tensor, targets: Tensor) -> str:
+    def all_the_same(self, predicted: Tensor, targets: Tensor) -> str:
         """A line that says so where all predictions are the same; else empty."""
 
     @abstractmethod
@@ -98,7 +98,7 @@ class MeasuredGuess(Guess):
 
     @abstractmethod
     def name(self, targets: Tensor) -> str:
-        """What the guess does: ``always predicting `ham` ``."""
+        """The guess in words: ``always predicting `ham` ``."""
 
     def note(self, targets: Tensor) -> str:
         """How often the guess is right, where that can be counted."""
@@ -121,8 +121,8 @@ class MeasuredGuess(Guess):
         guess = float(measured.compute())
         if not (score >= guess if metric.higher_is_better is False else score <= guess):
             return ""
-        told = f"{name} {score_text(score)} against {score_text(guess)}{self.note(targets)}"
-        return f"no better than {self.name(targets)}: {told}"
+        numbers = f"{name} {score_text(score)} against {score_text(guess)}{self.note(targets)}"
+        return f"no better than {self.name(targets)}: {numbers}"
 
 
 @dataclass(frozen=True)
@@ -131,7 +131,7 @@ class MostFrequentClass(MeasuredGuess):
 
     names: Sequence[str]
 
-    def said(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def compared(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         return outputs.argmax(dim=1), targets
 
     def outputs(self, targets: Tensor) -> Tensor:
@@ -144,12 +144,12 @@ class MostFrequentClass(MeasuredGuess):
         most = self._most(targets)
         return f" ({int((targets == most).sum()):,} of {len(targets):,} samples are {shown(self.names[most])})"
 
-    def all_the_same(self, said: Tensor, targets: Tensor) -> str:
-        first = int(said[0])
-        if not _is_constant(said):
+    def all_the_same(self, predicted: Tensor, targets: Tensor) -> str:
+        first = int(predicted[0])
+        if not _is_constant(predicted):
             return ""
         count = int((targets == first).sum())
-        return one_class(self.names[first], count, len(said))
+        return one_class(self.names[first], count, len(predicted))
 
     def _most(self, targets: Tensor) -> int:
         return int(targets.bincount(minlength=len(self.names)).argmax())
@@ -161,7 +161,7 @@ class LabelFrequencies(MeasuredGuess):
 
     names: Sequence[str]
 
-    def said(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def compared(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         return outputs.sigmoid() > 0.5, targets.int()
 
     def outputs(self, targets: Tensor) -> Tensor:
@@ -170,11 +170,11 @@ class LabelFrequencies(MeasuredGuess):
     def name(self, targets: Tensor) -> str:
         return "predicting the same labels for every sample"
 
-    def all_the_same(self, said: Tensor, targets: Tensor) -> str:
-        if not _is_constant(said):
+    def all_the_same(self, predicted: Tensor, targets: Tensor) -> str:
+        if not _is_constant(predicted):
             return ""
-        labels = [name for name, is_there in zip(self.names, said[0].tolist(), strict=True) if is_there]
-        return same_labels(labels, len(said))
+        labels = [name for name, is_there in zip(self.names, predicted[0].tolist(), strict=True) if is_there]
+        return same_labels(labels, len(predicted))
 
 
 @dataclass(frozen=True)
@@ -183,7 +183,7 @@ class TrainingMean(MeasuredGuess):
 
     measured: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
-    def said(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
+    def compared(self, outputs: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
         return self.measured(outputs, targets)
 
     def outputs(self, targets: Tensor) -> Tensor:
@@ -193,10 +193,10 @@ class TrainingMean(MeasuredGuess):
     def name(self, targets: Tensor) -> str:
         return "always predicting the mean of training"
 
-    def all_the_same(self, said: Tensor, targets: Tensor) -> str:
-        if not _is_constant(said):
+    def all_the_same(self, predicted: Tensor, targets: Tensor) -> str:
+        if not _is_constant(predicted):
             return ""
-        return same_numbers(said[0].reshape(-1).tolist(), len(said))
+        return same_numbers(predicted[0].reshape(-1).tolist(), len(predicted))
 
 
 @dataclass(frozen=True)
@@ -206,7 +206,7 @@ class MostFrequentPixel(MeasuredGuess):
     names: Sequence[str]
     measured: Callable[[Any, Any], tuple[Tensor, Tensor]]
 
-    def said(self, outputs: Any, targets: Any) -> tuple[Tensor, Tensor]:
+    def compared(self, outputs: Any, targets: Any) -> tuple[Tensor, Tensor]:
         predicted, actual = self.measured(outputs, targets)
         is_known = actual >= 0
         return self._counted(predicted[is_known]), self._counted(actual[is_known])
@@ -240,11 +240,11 @@ class MostFrequentPixel(MeasuredGuess):
         most = int(counts.argmax())
         return f" ({_percent(float(counts[most] / counts.sum()))} of the pixels are {shown(self.names[most])})"
 
-    def all_the_same(self, said: Tensor, targets: Tensor) -> str:
-        predicted, actual = said.sum(dim=0), targets.sum(dim=0)
-        if int((predicted > 0).sum()) != 1:
+    def all_the_same(self, predicted: Tensor, targets: Tensor) -> str:
+        counts, actual = predicted.sum(dim=0), targets.sum(dim=0)
+        if int((counts > 0).sum()) != 1:
             return ""
-        only = int(predicted.argmax())
+        only = int(counts.argmax())
         return one_class_of_pixels(self.names[only], float(actual[only] / actual.sum()))
 
 
@@ -252,15 +252,15 @@ class MostFrequentPixel(MeasuredGuess):
 class NoObjects(Guess):
     """Finding nothing. Remembered is how many objects are found in an image, and how many are there."""
 
-    def said(self, outputs: Any, targets: Any) -> tuple[Tensor, Tensor]:
+    def compared(self, outputs: Any, targets: Any) -> tuple[Tensor, Tensor]:
         found, there = ([len(one["boxes"]) for one in each] for each in (outputs, targets))
         return torch.tensor(found), torch.tensor(there)
 
     def is_always_right(self, targets: Tensor) -> bool:
         return not int(targets.sum())
 
-    def all_the_same(self, said: Tensor, targets: Tensor) -> str:
-        return "" if int(said.sum()) else nothing_found(len(said), int(targets.sum()))
+    def all_the_same(self, predicted: Tensor, targets: Tensor) -> str:
+        return "" if int(predicted.sum()) else nothing_found(len(predicted), int(targets.sum()))
 
     def no_better(self, name: str, metric: Metric, score: float, targets: Tensor) -> str:
         return nothing_right(int(targets.sum())) if score == 0 and _is_of_torchmetrics(metric) else ""
@@ -278,25 +278,23 @@ class Judged:
     scores: Mapping[str, float] = field(default_factory=dict)
 
     def add(self, outputs: Any, targets: Any) -> None:
-        said, actual = self.guess.said(outputs, targets)
-        self.pairs.append((said.cpu(), actual.cpu()))
+        predicted, actual = self.guess.compared(outputs, targets)
+        self.pairs.append((predicted.cpu(), actual.cpu()))
 
     def caveats(self) -> tuple[str, ...]:
-        """What is to be said about the model; several processes ask together."""
+        """The lines about the model that its user must know; several processes ask together."""
         pairs = self._of_all_processes()
         if not pairs:
             return ()
-        said, actual = (torch.cat(each) for each in zip(*pairs, strict=True))
+        predicted, actual = (torch.cat(batches) for batches in zip(*pairs, strict=True))
         if self.guess.is_always_right(actual):
             return ()
-        found = self.guess.all_the_same(said, actual) or self._compared(actual)
-        return (f"{self.split} split: {found}",) if found else ()
-
-    def _compared(self, actual: Tensor) -> str:
-        """A line that says so where the model is no better than the guess, by the metric that chooses the epoch."""
+        caveat = self.guess.all_the_same(predicted, actual)
         wanted = self.monitor.partition(".")[2]
         name = wanted if wanted in self.metrics else next(iter(self.metrics), "")
-        return self.guess.no_better(name, self.metrics[name], self.scores[name], actual) if name in self.scores else ""
+        if not caveat and name in self.scores:
+            caveat = self.guess.no_better(name, self.metrics[name], self.scores[name], actual)
+        return (f"{self.split} split: {caveat}",) if caveat else ()
 
     def _of_all_processes(self) -> list[tuple[Tensor, Tensor]]:
         if not distributed.is_available() or not distributed.is_initialized():

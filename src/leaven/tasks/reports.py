@@ -1,5 +1,6 @@
-"""What the reports and cards of several tasks have in common: names, scores and tables as text."""
+"""Parts of the reports and cards of several tasks: names, scores and tables as text."""
 
+import math
 from collections.abc import Mapping, Sequence
 
 from leaven.tasks.protocol import Table
@@ -30,6 +31,11 @@ def caveat_lines(caveat: str) -> list[str]:
 def in_brackets(scores: Mapping[str, float]) -> str:
     """The scores as Python shows an evaluation."""
     return f"<Evaluation: {', '.join(f'{name} {score_text(score)}' for name, score in scores.items())}>"
+
+
+def finite(scores: Mapping[str, float]) -> dict[str, float | None]:
+    """The scores for JSON, which has neither NaN nor infinity."""
+    return {name: value if math.isfinite(value) else None for name, value in scores.items()}
 
 
 def worst_first(scores: Mapping[str, Mapping[str, float]], by: str) -> list[str]:

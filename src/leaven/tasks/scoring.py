@@ -28,7 +28,7 @@ def outputs_of(model: nn.Module, batch: tuple[Any, Any]) -> Any:
 
 
 def unchanged(outputs: Any, targets: Any) -> tuple[Any, Any]:
-    """What metrics are given where they compare outputs and targets as the loss does."""
+    """The arguments of metrics that compare outputs and targets as the loss does."""
     return outputs, targets
 
 
@@ -112,7 +112,9 @@ def evaluate(
     fabric, is_exact = run.fabric, judgement.is_exact
     if not len(split) or run.snapshot is not None:
         return {}
-    _synchronize_buffers(model, fabric.world_size)
+    if fabric.world_size > 1:  # every process measures the same model: the normalisation statistics of the first
+        for buffer in model.buffers():
+            torch.distributed.broadcast(buffer, src=0)
     loss = torch.zeros(2, dtype=torch.float64)  # the sum, and of how many
     device = torch.device("cpu") if is_exact and fabric.device.type == "mps" else fabric.device  # mps has only 32 bits
     for metric in metrics.values():
@@ -141,7 +143,9 @@ def evaluate(
         if judgement.expected:
             warnings.filterwarnings("ignore", message=judgement.expected)
         for name, metric in metrics.items():
-            scores |= _numbers(name, metric.compute())
+            computed = metric.compute()  # a number, or several by their names
+            several = computed if isinstance(computed, Mapping) else {name: computed}
+            scores |= {str(key): float(value) for key, value in several.items()}
     judged.scores = scores
     run.judged[split.name] = judged
     if criterion is not None:
@@ -158,17 +162,3 @@ def _moved(values: Any, device: torch.device) -> Any:
         return value.to(device, torch.float32) if is_half else value.to(device)
 
     return _pytree.tree_map_only(Tensor, move, values)
-
-
-def _numbers(name: str, computed: Any) -> dict[str, float]:
-    """What a metric gives: a number under its own name, or several under theirs."""
-    if isinstance(computed, Mapping):
-        return {str(each): float(value) for each, value in computed.items()}
-    return {name: float(computed)}
-
-
-def _synchronize_buffers(model: nn.Module, processes: int) -> None:
-    """Every process measures the same model: the statistics of normalisation are those of the first."""
-    if processes > 1:
-        for buffer in model.buffers():
-            torch.distributed.broadcast(buffer, src=0)

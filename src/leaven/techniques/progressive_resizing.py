@@ -20,12 +20,9 @@ class ProgressiveResizing:
         self.share = self.start + (1 - self.start) * done
 
     def on_batch(self, images: Tensor, targets: Tensor) -> tuple[Tensor, Tensor]:
-        height, width = (self._made_smaller(side) for side in images.shape[-2:])
-        if (height, width) != images.shape[-2:]:
-            images = F.interpolate(images, size=(height, width), mode="bilinear", antialias=True)
+        sides = images.shape[-2:]
+        smaller = [max(1, round(side * self.share / self.multiple)) * self.multiple for side in sides]
+        size = tuple(map(min, sides, smaller))
+        if self.share < 1 and size != sides:
+            images = F.interpolate(images, size=size, mode="bilinear", antialias=True)
         return images, targets
-
-    def _made_smaller(self, side: int) -> int:
-        if self.share >= 1:
-            return side
-        return min(side, max(1, round(side * self.share / self.multiple)) * self.multiple)

@@ -7,7 +7,7 @@ from torchvision.ops import StochasticDepth as Skip
 
 from leaven.runtime.failures import Failure
 
-_PLACE = "drop_path"  # how timm's blocks begin the names of the places where a branch can be left out
+_PLACE = "drop_path"  # begins the names of the places where timm's blocks can leave out a branch
 
 
 class StochasticDepth:

@@ -25,7 +25,9 @@ class Swa:
         self.phase = phase
         self.data = data
         self.start = min(start, phase.total_epochs - 1)  # there is an average even where the phase is cut short
-        self.rates = _in_proportion(optimizer, lr)
+        full = [group.get("initial_lr", group["lr"]) for group in optimizer.param_groups]
+        # of every group, where the first has `lr`; none where no rate is given
+        self.rates = [] if lr is None else [lr * rate / full[0] if full[0] else lr for rate in full]
 
     @property
     def _is_on(self) -> bool:
@@ -60,9 +62,3 @@ class Swa:
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.average.load_state_dict(state)
-
-
-def _in_proportion(optimizer: Optimizer, lr: float | None) -> list[float]:
-    """The rate of every group where the first has `lr`; none where no rate is given."""
-    full = [group.get("initial_lr", group["lr"]) for group in optimizer.param_groups]
-    return [] if lr is None else [lr * rate / full[0] if full[0] else lr for rate in full]

@@ -5,6 +5,7 @@ Decides what can be read as an image, and what is reported of what can't.
 
 import io
 import os
+from contextlib import suppress
 from typing import Any
 from urllib.error import URLError
 from urllib.request import Request, urlopen
@@ -50,7 +51,10 @@ def as_image(given: Any, mode: str) -> Image.Image:
 def _opened(source: str | io.BytesIO, mode: str, name: str) -> Image.Image:
     is_heic = _is_heic(source)
     if is_heic:
-        _register_heic()
+        with suppress(ImportError):  # then Pillow can't read it, which is reported
+            import pillow_heif  # type: ignore[import-not-found, unused-ignore]
+
+            pillow_heif.register_heif_opener()
     try:
         return open_image(source, mode, name)
     except BadFile as failure:
@@ -77,15 +81,6 @@ def _is_heic(source: str | io.BytesIO) -> bool:
         return False
 
 
-def _register_heic() -> None:
-    """Let Pillow read HEIC, if the package for it is installed."""
-    try:
-        import pillow_heif  # type: ignore[import-not-found, unused-ignore]
-    except ImportError:
-        return
-    pillow_heif.register_heif_opener()
-
-
 def _fetched(url: str) -> bytes:
     """What is at a URL."""
     try:
@@ -93,8 +88,7 @@ def _fetched(url: str) -> bytes:
             content: bytes = answer.read(LARGEST_DOWNLOAD + 1)
     except (URLError, OSError, ValueError) as problem:
         reason = getattr(problem, "reason", None) or problem
-        help_text = "without a network, give a file"
-        raise _bad(url, f"the download failed ({reason})", help_text) from None
+        raise _bad(url, f"the download failed ({reason})", "without a network, give a file") from None
     if len(content) > LARGEST_DOWNLOAD:
         raise _bad(url, f"it is larger than {LARGEST_DOWNLOAD // 2**20} MB", "")
     return content

@@ -1,4 +1,4 @@
-"""What the rest of a bundle asks of what a model takes. Nobody asks which kind it is."""
+"""The kind of input of a bundle's model, as the rest of the bundle uses it without asking which kind it is."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass

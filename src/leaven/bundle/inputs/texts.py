@@ -123,17 +123,14 @@ class Texts:
             wrong = next(text for text in texts if not isinstance(text, str))
             raise Failure(f"expected a text, got {type(wrong).__name__}", "give a string")
         if len(texts) != self.parts:
-            raise self._wrong_number(len(texts))
-        found: Text = texts[0] if self.parts == 1 else texts
-        if fault := text_fault(found):
+            has = f"{len(texts)} texts" if len(texts) > 1 else "a single text"
+            help = "give a pair: (first, second)" if self.parts == 2 else "give one string at a time, or a list of them"
+            raise Failure(f"the model takes {'pairs of texts' if self.parts == 2 else 'single texts'}, not {has}", help)
+        text: Text = texts[0] if self.parts == 1 else texts
+        if fault := text_fault(text):
             name = name_of(given, self.noun).strip()
             raise Failure(f"{name} {fault.fact}" if name else "the text is empty")
-        return found
-
-    def _wrong_number(self, count: int) -> Failure:
-        has = f"{count} texts" if count > 1 else "a single text"
-        help = "give a pair: (first, second)" if self.parts == 2 else "give one string at a time, or a list of them"
-        return Failure(f"the model takes {'pairs of texts' if self.parts == 2 else 'single texts'}, not {has}", help)
+        return text
 
     def meant(self, arguments: Sequence[str], columns: Sequence[str], root: Path | None = None) -> Meant:
         texts, problems = find_texts(arguments, self.parts, tuple(columns) or self._columns, self.layout)

@@ -23,7 +23,15 @@ from leaven.formats.machine import cores
 from leaven.formats.target import BadTarget, Target
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.lengths import grouped_by_length
-from leaven.runtime.data.loading import BatchKey, BatchReader, Decoded, Transform, start_loading, worker_setup
+from leaven.runtime.data.loading import (
+    BatchKey,
+    BatchReader,
+    Decoded,
+    Transform,
+    start_loading,
+    unchanged,
+    worker_setup,
+)
 from leaven.runtime.data.samples import LABELLED, Samples
 from leaven.runtime.data.shares import batch_sizes, bounds, check_world, share_of
 from leaven.runtime.data.splits import SplitIndices
@@ -43,9 +51,9 @@ class Data:
     """A dataset with its split and transforms.
 
     Transforms are callables on an image, or None where samples are tensors already; `samples` says what else they get,
-    and what batches are made of (`samples.py`). `batch_size` is the number of
-    samples in a batch over all processes; an optimizer step may use several batches. Without a `seed`, the global
-    generators are left alone; then there is no shuffled order either.
+    and what batches are made of (`samples.py`). `batch_size` is the number of samples in a batch over all processes; an
+    optimizer step may use several batches. Without a `seed`, the global generators are left alone, and the order is not
+    shuffled.
     """
 
     def __init__(
@@ -109,7 +117,7 @@ class Data:
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """What each output of the model means: the classes of a classifier."""
+        """The name of each output of the model: the classes of a classifier."""
         return self.target.names
 
     @property
@@ -135,23 +143,23 @@ class Data:
         return int(image.shape[-3])
 
     def fingerprint(self) -> dict[str, Any]:
-        """What identifies this data: its target, the sizes of its splits, and which samples are in each."""
+        """The identity of this data: its target, the sizes of its splits, and which samples are in each."""
         counts = {"train": len(self.train), "val": len(self.val), "test": len(self.test)}
-        found = {"outputs": list(self.target.names), **counts}
+        content = {"outputs": list(self.target.names), **counts}
         if isinstance(self.dataset, StreamDataset):
-            return found
+            return content
         names = sha256()
         for indices in (self.split.train, self.split.val, self.split.test):
             for index in indices.data:
                 value = "" if self.dataset.values is None else self.dataset.values[index]
                 names.update(f"{os.path.basename(self.dataset.name(index))}\0{value}\n".encode(errors="replace"))
-        return {**found, "samples": names.hexdigest()}
+        return {**content, "samples": names.hexdigest()}
 
     def with_splits(self, splits: Mapping[str, "Split"]) -> "Data":
         """The same data with other batches of some splits."""
-        found = copy(self)
-        vars(found).update(splits)
-        return found
+        copied = copy(self)
+        vars(copied).update(splits)
+        return copied
 
     def with_views(self, count: int) -> "Data":
         """The same data with so many augmented views of every training image: each epoch uses the next one."""
@@ -309,10 +317,10 @@ class IndexedSplit:
 
     def read(self, keys: Sequence[BatchKey], *, needs_all: bool = False) -> Iterator[tuple[Any, Any]]:
         """The images and targets of some batches; where it `needs_all`, a file that can't be read is a failure."""
-        current = self._keys.set(keys)
+        self._keys.keys = keys
         batches = self._iterate()
         while (loaded := _next(batches)) is not None:
-            if self.workers and current is not self._keys.keys:
+            if self.workers and keys is not self._keys.keys:
                 raise RuntimeError(f"the batches of {self.name} were restarted while they were being read")
             if isinstance(loaded, Failure):
                 raise loaded
@@ -347,7 +355,7 @@ class IndexedSplit:
         indices = self.reader.indices
         order = self._order(epoch) if shuffle else self._fixed_order()
         keys = []
-        for own in self._shuffled_shares(rank, world) if shuffle else self._fixed_shares(rank, world):
+        for own in self._shares(rank, world, is_trained=shuffle):
             rows = order[own.start : own.stop]
             if self.views:
                 views = (self._first_views[rows] + epoch) % self.views
@@ -356,38 +364,34 @@ class IndexedSplit:
                 keys.append(BatchKey(epoch, own, indices[rows]))
         return keys
 
-    def _shuffled_shares(self, rank: int, world: int) -> Iterator[range]:
-        """The places in the order of an epoch that a process gets, of every batch."""
-        for number, size in enumerate(self._sizes):
-            start, share = number * self.batch_size, share_of(size, self.batch_size, rank, world)
-            yield range(start + share.start, start + share.stop)
-
-    def _fixed_shares(self, rank: int, world: int) -> Iterator[range]:
-        """The same where nothing is trained: each place is in one share, which may be empty."""
-        for number, size in enumerate(batch_sizes(len(self), self.batch_size, with_single=True)):
-            start, (first, last) = number * self.batch_size, bounds(size, rank, world)
-            if first < last:
-                yield range(start + first, start + last)
-
     @cached_property
     def _first_views(self) -> np.ndarray:
-        """The view that each sample begins with."""
         return np.random.default_rng(self.reader.seed or 0).integers(self.views, size=len(self))
+
+    def _shares(self, rank: int, world: int, *, is_trained: bool) -> Iterator[range]:
+        """The places in the order of an epoch that a process gets, of every batch.
+
+        Where nothing is trained, each place is in one share, and a batch with too few samples gives a process none.
+        """
+        sizes = self._sizes if is_trained else batch_sizes(len(self), self.batch_size, with_single=True)
+        for number, size in enumerate(sizes):
+            start, share = number * self.batch_size, share_of(size, self.batch_size, rank, world)
+            first, last = (share.start, share.stop) if is_trained else bounds(size, rank, world)
+            if first < last:
+                yield range(start + first, start + last)
 
     def _order(self, epoch: int) -> np.ndarray:
         if self.reader.seed is None:
             return np.arange(len(self))
         rng = generator(self.reader.seed, epoch)
-        order = self._drawn(rng)
+        order = self._sampled(rng)
         return order if self._lengths is None else grouped_by_length(order, self._lengths, self.batch_size, rng)
 
     def _fixed_order(self) -> np.ndarray:
         """The order without shuffling: that of the samples, or the longest first, so that batches are alike."""
-        if self._lengths is None:
-            return np.arange(len(self))
-        return np.argsort(-self._lengths, kind="stable")
+        return np.arange(len(self)) if self._lengths is None else np.argsort(-self._lengths, kind="stable")
 
-    def _drawn(self, rng: torch.Generator) -> np.ndarray:
+    def _sampled(self, rng: torch.Generator) -> np.ndarray:
         if self._sampler == "shuffled":
             return torch.randperm(len(self), generator=rng).numpy()
         if self.reader.dataset.values is None:
@@ -412,7 +416,7 @@ class IndexedSplit:
                     self.reader,
                     sampler=self._keys,
                     batch_size=None,
-                    collate_fn=_unchanged,
+                    collate_fn=unchanged,
                     num_workers=self.workers,
                     persistent_workers=self.workers > 0,
                     worker_init_fn=worker_setup() if self.workers else None,
@@ -428,19 +432,11 @@ class _Keys:
     def __init__(self) -> None:
         self.keys: Sequence[BatchKey] = ()
 
-    def set(self, keys: Sequence[BatchKey]) -> Sequence[BatchKey]:
-        self.keys = keys
-        return keys
-
     def __iter__(self) -> Iterator[BatchKey]:
         return iter(self.keys)
 
     def __len__(self) -> int:
         return len(self.keys)
-
-
-def _unchanged(batch: Any) -> Any:
-    return batch
 
 
 def _next(batches: Iterator[Any]) -> Any:

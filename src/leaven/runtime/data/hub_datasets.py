@@ -31,10 +31,14 @@ def hub_dataset(
     given: list[Any] = []
     places: list[str] = []
     for split, rows in splits.items():
-        _check_columns(rows, (*columns, *target.columns), name)
-        cells = [rows[column] for column in columns]
-        texts += [each[0] if len(each) == 1 else each for each in zip(*map(_as_texts, cells), strict=True)]
-        given += _labels(rows, target.columns)
+        for column in (*columns, *target.columns):
+            if column not in rows.column_names:
+                listed = ", ".join(rows.column_names)
+                raise Failure(f"the dataset {name} has no column {column}", f"its columns are {listed}", "data.source")
+        cells = [["" if cell is None else str(cell) for cell in rows[column]] for column in columns]
+        texts += [parts[0] if len(parts) == 1 else parts for parts in zip(*cells, strict=True)]
+        labels = [_named(rows, column) for column in target.columns]
+        given += labels[0] if len(labels) == 1 else list(zip(*labels, strict=True))
         places += [f"row {number + 1} of {split or name}" for number in range(len(rows))]
     try:
         made, values = target.read(given)
@@ -82,24 +86,8 @@ def _splits(loaded: Any, name: str) -> dict[str, Any]:
     raise Failure(f"the dataset {name} has no split train", f"its splits are {', '.join(loaded)}", "data.source")
 
 
-def _check_columns(rows: Any, wanted: Sequence[str], name: str) -> None:
-    for column in wanted:
-        if column not in rows.column_names:
-            listed = ", ".join(rows.column_names)
-            raise Failure(f"the dataset {name} has no column {column}", f"its columns are {listed}", "data.source")
-
-
-def _as_texts(cells: Sequence[Any]) -> list[str]:
-    return ["" if cell is None else str(cell) for cell in cells]
-
-
-def _labels(rows: Any, columns: Sequence[str]) -> list[Any]:
-    """The labels of each row; numbers that stand for classes become their names."""
-    cells = [_named(rows, column) for column in columns]
-    return list(cells[0]) if len(cells) == 1 else list(zip(*cells, strict=True))
-
-
 def _named(rows: Any, column: str) -> list[Any]:
+    """The labels in a column; numbers that stand for classes become their names."""
     feature = rows.features[column]
     values = list(rows[column])
     if not hasattr(feature, "int2str"):

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from copy import deepcopy
 from ctypes import c_bool
 from dataclasses import dataclass, field
@@ -108,10 +109,10 @@ class BatchReader(data.Dataset[Any]):
             return failure
 
     def rows(self) -> np.ndarray:
-        """Which of the split's samples is the one at each index of the dataset."""
-        found = np.zeros(len(self.dataset), dtype=np.int64)
-        found[self.indices] = np.arange(len(self.indices))
-        return found
+        """The place in the split of the sample at each index of the dataset."""
+        places = np.zeros(len(self.dataset), dtype=np.int64)
+        places[self.indices] = np.arange(len(self.indices))
+        return places
 
     def _add(self, epoch: int, position: int, index: int, pairs: list[_Pair], bad: list[str]) -> None:
         if self.seed is not None and self.draws_from != "nothing":
@@ -146,7 +147,10 @@ class BatchReader(data.Dataset[Any]):
                 given = self.samples.given(*self._with_value(self.dataset.load(index), index))
             except BadFile:
                 continue
-            return stages_of(given, _own_copy(self.transform))
+            transform = self.transform
+            with suppress(Exception):  # whatever it has that can't be copied
+                transform = deepcopy(transform)  # whose own state, such as a generator, is then left alone
+            return stages_of(given, transform)
         return []
 
     @cached_property
@@ -198,18 +202,10 @@ class BatchReader(data.Dataset[Any]):
 def stages_of(given: tuple[Any, ...], transform: Transform) -> list[tuple[Any, ...]]:
     """An image, and what is moved with it, as it was loaded and after each of the transforms."""
     stages = [given]
-    for one in transforms_in(transform):
-        made = one(*deepcopy(stages[-1]))  # a transform may change the image that it is given
+    for applied in transforms_in(transform):
+        made = applied(*deepcopy(stages[-1]))  # a transform may change the image that it is given
         stages.append(tuple(made) if len(given) > 1 else (made,))
     return stages
-
-
-def _own_copy(transform: Transform) -> Transform:
-    """A copy of a transform, whose own state, such as a generator, is left alone by a look at what it does."""
-    try:
-        return deepcopy(transform)
-    except Exception:  # whatever it has that can't be copied
-        return transform
 
 
 def transforms_in(transform: Transform) -> Sequence[Any]:
@@ -221,6 +217,11 @@ def _is_torchvision(transform: Any) -> bool:
     if not type(transform).__module__.startswith("torchvision.transforms.v2.") or hasattr(transform, "lambd"):
         return False
     return all(_is_torchvision(inner) for inner in getattr(transform, "transforms", ()))
+
+
+def unchanged(batch: Any) -> Any:
+    """The `collate_fn` of loaders whose datasets make whole batches."""
+    return batch
 
 
 def start_loading(loader: data.DataLoader[Any]) -> Iterator[Any]:
@@ -260,12 +261,8 @@ class WorkerSetup:
     def __call__(self, _number: int) -> None:
         torch.set_num_threads(1)
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        signal.signal(signal.SIGTERM, self._on_sigterm)
+        signal.signal(signal.SIGTERM, lambda *_: os._exit(0) if self.is_exiting.value else None)
         if hasattr(signal, "pthread_sigmask"):
             signal.pthread_sigmask(signal.SIG_UNBLOCK, _STOPPING)
         if "cv2" in sys.modules:
             sys.modules["cv2"].setNumThreads(0)
-
-    def _on_sigterm(self, *_: object) -> None:
-        if self.is_exiting.value:
-            os._exit(0)

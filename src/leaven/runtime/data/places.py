@@ -30,20 +30,32 @@ class Place:
         return (given * scale + shift).clamp(min=0).minimum(given.new_tensor([width, height, width, height]))
 
 
-def prepared(taken: Any, steps: Callable[..., Any] | None) -> tuple[Tensor, Place]:
-    """What the transforms make of an image, and its place in it."""
-    width, height = _size(taken)
+def size_of(image: Any) -> tuple[int, int]:
+    """The width and height of an image: of Pillow, a tensor (channels first) or an array (channels last)."""
+    if isinstance(image, Image.Image):
+        return image.size
+    height, width = image.shape[-2:] if isinstance(image, Tensor) else image.shape[:2]
+    return int(width), int(height)
+
+
+def prepared(image: Any, steps: Callable[..., Any] | None) -> tuple[Tensor, Place]:
+    """An image after the transforms, and where the result lies in it."""
+    width, height = size_of(image)
     if steps is None:
-        return _plain(taken), Place((width, height))
+        return torch.as_tensor(image).as_subclass(Tensor), Place((width, height))
     probes = _probes(width, height)
     try:
-        made, moved = steps(taken, {"boxes": probes, "labels": torch.zeros(len(probes), dtype=torch.int64)})
+        made, moved = steps(image, {"boxes": probes, "labels": torch.zeros(len(probes), dtype=torch.int64)})
     except (TypeError, ValueError):  # user code that takes an image alone
-        made, moved = steps(taken), {"boxes": probes[:0]}
-    tensor, found = _plain(made), moved["boxes"].as_subclass(Tensor)
-    if len(found) < len(probes):
-        return tensor, _stretched((width, height), tensor)
-    return tensor, _fitted((width, height), probes.as_subclass(Tensor), found)
+        made, moved = steps(image), {"boxes": probes[:0]}
+    tensor, boxes = torch.as_tensor(made).as_subclass(Tensor), moved["boxes"].as_subclass(Tensor)
+    if len(boxes) < len(probes):  # the whole image, resized
+        return tensor, Place((width, height), (width / tensor.shape[-1], height / tensor.shape[-2]))
+    before, after = ((each[:, :2] + each[:, 2:]).double() / 2 for each in (probes.as_subclass(Tensor), boxes))
+    scale = (before[1] - before[0]) / (after[1] - after[0])
+    shift = before[0] - after[0] * scale
+    place = Place((width, height), (float(scale[0]), float(scale[1])), (float(shift[0]), float(shift[1])))
+    return tensor, place
 
 
 def _probes(width: int, height: int) -> Any:
@@ -53,28 +65,3 @@ def _probes(width: int, height: int) -> Any:
     side = 0.02 * min(width, height)
     boxes = torch.tensor([[x - side, y - side, x + side, y + side] for x, y in middles])
     return tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(height, width))
-
-
-def _fitted(size: tuple[int, int], before: Tensor, after: Tensor) -> Place:
-    """The place by which boxes came from `before` to `after`."""
-    one, other = ((each[:, :2] + each[:, 2:]).double() / 2 for each in (before, after))
-    scale = (one[1] - one[0]) / (other[1] - other[0])
-    shift = one[0] - other[0] * scale
-    return Place(size, (float(scale[0]), float(scale[1])), (float(shift[0]), float(shift[1])))
-
-
-def _stretched(size: tuple[int, int], tensor: Tensor) -> Place:
-    """The whole image, resized."""
-    height, width = tensor.shape[-2:]
-    return Place(size, (size[0] / width, size[1] / height))
-
-
-def _plain(made: Any) -> Tensor:
-    return torch.as_tensor(made).as_subclass(Tensor)
-
-
-def _size(taken: Any) -> tuple[int, int]:
-    if isinstance(taken, Image.Image):
-        return taken.size
-    height, width = taken.shape[-2:] if isinstance(taken, Tensor) else taken.shape[:2]
-    return int(width), int(height)

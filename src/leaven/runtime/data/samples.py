@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
-from PIL import Image
 from torch import Tensor
 from torch.utils.data import default_collate
 
@@ -102,11 +101,3 @@ def collate(images: Sequence[Any]) -> Any:
         help = "let the transforms end with one size: `resize(256) -> center_crop(224)`"
         raise Failure(f"the images of a batch differ in size: {some}", help)
     return default_collate(list(images))
-
-
-def size_of(image: Any) -> tuple[int, int]:
-    """The width and height of an image: of Pillow, a tensor (channels first) or an array (channels last)."""
-    if isinstance(image, Image.Image):
-        return image.size
-    height, width = image.shape[-2:] if isinstance(image, Tensor) else image.shape[:2]
-    return int(width), int(height)

@@ -46,11 +46,15 @@ def split(
     of test. A dataset without predefined splits is split 80/10/10. With `resplit`, the predefined splits that have a
     share are put together with train and split again.
     """
-    predefined = _predefined(dataset)
+    if isinstance(dataset, Dataset):
+        predefined = {name: np.asarray(indices, dtype=np.int64) for name, indices in dataset.predefined.items()}
+    else:
+        predefined = {name: np.arange(CYCLE) for name in dataset.sources} if dataset.has_splits else {}
     if not predefined:
         if train is val is test is None:
             train, val, test = 80, 10, 10
-        indices = _split(dataset, np.arange(_length(dataset)), (train, val, test), seed)
+        length = CYCLE if isinstance(dataset, StreamDataset) else len(dataset)
+        indices = _split(dataset, np.arange(length), (train, val, test), seed)
     elif resplit:
         indices = _resplit(dataset, predefined, (train, val, test), seed)
     elif "val" in predefined:
@@ -142,16 +146,6 @@ def _sizes(total: int, shares: tuple[Share, Share, Share]) -> tuple[int, int, in
     if sum(sizes) >= total:
         raise Failure("no samples are left for training", "make the other splits smaller")
     return sizes
-
-
-def _predefined(dataset: Dataset | StreamDataset) -> dict[str, np.ndarray]:
-    if isinstance(dataset, Dataset):
-        return {name: np.asarray(indices, dtype=np.int64) for name, indices in dataset.predefined.items()}
-    return {name: np.arange(CYCLE) for name in dataset.sources} if dataset.has_splits else {}
-
-
-def _length(dataset: Dataset | StreamDataset) -> int:
-    return CYCLE if isinstance(dataset, StreamDataset) else len(dataset)
 
 
 def _warn_of_single_samples(strata: np.ndarray, target: Target) -> None:

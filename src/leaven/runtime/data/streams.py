@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import DataLoader, IterableDataset, get_worker_info
 
 from leaven.formats.target import BadTarget, Target
-from leaven.runtime.data.loading import Transform, stages_of, start_loading, worker_setup
+from leaven.runtime.data.loading import Transform, stages_of, start_loading, unchanged, worker_setup
 from leaven.runtime.data.samples import collate
 from leaven.runtime.data.shares import check_world, share_of
 from leaven.runtime.data.splits import CYCLE
@@ -89,7 +89,7 @@ class StreamSplit:
         loader = DataLoader(
             reader,
             batch_size=None,
-            collate_fn=_unchanged,
+            collate_fn=unchanged,
             num_workers=self._workers,
             worker_init_fn=worker_setup() if self._workers else None,
             pin_memory=torch.cuda.is_available(),
@@ -125,22 +125,24 @@ class StreamReader(IterableDataset[Any]):
         if hasattr(self.source, "set_epoch"):
             self.source.set_epoch(self.epoch)
         seed_all(self.seed, self.epoch, worker, devices=False)
-        for batch in self._train_batches() if self.is_train else self._eval_batches():
+        for batch in self._own_samples():
             with generators_kept():  # what the stream draws does not depend on the share
                 collated = self._collated(batch, worker)
             yield collated
 
-    def _train_batches(self) -> Iterator[list[tuple[int, Any]]]:
-        """The samples that this process gets of every batch; a last one with a single sample is left out."""
+    def _own_samples(self) -> Iterator[list[tuple[int, Any]]]:
+        """The samples that this process gets of every batch; a last training batch of a single sample is left out.
+
+        Of val and test, it gets every world-th sample.
+        """
+        if not self.is_train:
+            own = islice(self._kept_samples(), self.rank, None, self.world)
+            yield from _in_batches(own, max(1, self.batch_size // self.world))
+            return
         for number, batch in enumerate(_in_batches(self._kept_samples(), self.batch_size)):
             if len(batch) > 1 or self.batch_size == 1 or not number:
                 share = share_of(len(batch), self.batch_size, self.rank, self.world)
                 yield batch[share.start : share.stop]
-
-    def _eval_batches(self) -> Iterator[list[tuple[int, Any]]]:
-        """Every world-th sample."""
-        own = islice(self._kept_samples(), self.rank, None, self.world)
-        return _in_batches(own, max(1, self.batch_size // self.world))
 
     def stages(self) -> list[Any]:
         """The first sample: as it was loaded, and after each transform."""
@@ -189,7 +191,3 @@ def _in_batches(samples: Iterator[tuple[int, Any]], size: int) -> Iterator[list[
     """So many samples at a time, and what is left."""
     while batch := list(islice(samples, size)):
         yield batch
-
-
-def _unchanged(batch: Any) -> Any:
-    return batch

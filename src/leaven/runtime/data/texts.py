@@ -55,8 +55,8 @@ class Tokenizer:
         self.padding = padding
         self._tokenizer = _loaded(self.source)
         limit = longest_input(read_configuration(self.source).to_dict())
-        told = self._tokenizer.model_max_length
-        limits = [each for each in (limit, told) if each is not None and each < _NO_LIMIT]
+        both = (limit, self._tokenizer.model_max_length)
+        limits = [each for each in both if each is not None and each < _NO_LIMIT]
         if max_length is not None and limits and max_length > min(limits):
             raise Failure(
                 f"the model takes at most {min(limits)} tokens, not {max_length}",
@@ -123,7 +123,10 @@ class Tokenizer:
     def _encoded(self, texts: Sequence[Text], *, is_truncated: bool) -> list[dict[str, list[int]]]:
         if not texts:
             return []
-        columns = list(zip(*map(self._parts, texts), strict=True))
+        # as far as they can matter: tokenizing more would take memory for nothing
+        most = min(_LETTERS_A_TOKEN * self.max_length, _MOST_LETTERS)
+        kept = slice(-most, None) if self._tokenizer.truncation_side == "left" else slice(most)
+        columns = list(zip(*([part[kept] for part in parts_of(text)] for text in texts), strict=True))
         try:
             encoded = self._tokenizer(
                 *map(list, columns),
@@ -137,12 +140,6 @@ class Tokenizer:
             raise Failure(f"the tokenizer fails on a text: {problem}") from None
         names = [name for name in self.names if name in encoded]
         return [{name: encoded[name][at] for name in names} for at in range(len(texts))]
-
-    def _parts(self, text: Text) -> tuple[str, ...]:
-        """The strings of a text, as far as they can matter: tokenizing more would take memory for nothing."""
-        most = min(_LETTERS_A_TOKEN * self.max_length, _MOST_LETTERS)
-        kept = slice(-most, None) if self._tokenizer.truncation_side == "left" else slice(most)
-        return tuple(part[kept] for part in parts_of(text))
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -190,53 +187,50 @@ def _loaded(source: str) -> "PreTrainedTokenizerBase":
 
 
 def _from_files(folder: Path) -> "PreTrainedTokenizerBase":
-    """The tokenizer that was saved in a folder. Of what the files say, only what changes tokens and padding is used."""
+    """The tokenizer that was saved in a folder. Of its settings, only those that change tokens and padding are used."""
     if not (folder / "tokenizer.json").is_file():
         return _loaded(str(folder))
     import tokenizers
     import transformers
 
     make: Any = transformers.PreTrainedTokenizerFast
-    told = _read_settings(folder)
-    kind = _class_of(told)
-    names, side = told.get("model_input_names"), told.get("padding_side")
+    settings = _read_settings(folder)
+    kind = _class_of(settings)
+    names, side = settings.get("model_input_names"), settings.get("padding_side")
     rules = tokenizers.Tokenizer.from_file(str(folder / "tokenizer.json"))
     rules.no_padding()
     rules.no_truncation()
-    special = {name: _token(told[name]) for name in ("pad_token", "eos_token") if told.get(name)}
+    tokens = {name: settings[name] for name in ("pad_token", "eos_token") if settings.get(name)}
+    # a special token may be written with how it is matched
+    special = {name: str(token["content"] if isinstance(token, dict) else token) for name, token in tokens.items()}
     found: PreTrainedTokenizerBase = make(
         tokenizer_object=rules,
         model_input_names=[*map(str, names)] if isinstance(names, list) else kind.model_input_names,
         padding_side=side if side in ("left", "right") else kind.padding_side,
-        truncation_side="left" if told.get("truncation_side") == "left" else kind.truncation_side,
-        split_special_tokens=told.get("split_special_tokens") is True,
+        truncation_side="left" if settings.get("truncation_side") == "left" else kind.truncation_side,
+        split_special_tokens=settings.get("split_special_tokens") is True,
         **special,
     )
     return found
 
 
 def _read_settings(folder: Path) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name in ("special_tokens_map.json", "tokenizer_config.json"):
         with suppress(FileNotFoundError):
-            told = json.loads((folder / name).read_bytes())
-            found |= told if isinstance(told, dict) else {}
-    return found
+            content = json.loads((folder / name).read_bytes())
+            settings |= content if isinstance(content, dict) else {}
+    return settings
 
 
-def _class_of(told: Mapping[str, Any]) -> Any:
-    """The library's class for a tokenizer, for what it says of all of its kind; it is not made."""
+def _class_of(settings: Mapping[str, Any]) -> Any:
+    """The library's class for a tokenizer, whose attributes hold for all of its kind; no object is made."""
     from transformers import PreTrainedTokenizerBase
     from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
 
-    kind: Any = tokenizer_class_from_name(str(told.get("tokenizer_class", "")).removesuffix("Fast"))
+    kind: Any = tokenizer_class_from_name(str(settings.get("tokenizer_class", "")).removesuffix("Fast"))
     is_one = isinstance(kind, type) and issubclass(kind, PreTrainedTokenizerBase)
     return kind if is_one else PreTrainedTokenizerBase
-
-
-def _token(told: Any) -> str:
-    """A special token, which may be written with how it is matched."""
-    return str(told["content"] if isinstance(told, dict) else told)
 
 
 class EncodedTexts:

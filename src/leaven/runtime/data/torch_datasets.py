@@ -62,13 +62,13 @@ def torchvision_dataset(
     with rank_zero_first():
         made = {split: made_by(make, {**arguments, **chosen}) for split, chosen in splits.items()}
         made = made or {"": made_by(make, arguments)}
-    told = _told(list(made.values()), Label())
-    is_named = classes is None or (told is not None and len(told.names) == classes)
-    found = _concatenated(made, Label(names=None if is_named else tuple(map(str, range(classes or 0)))))
+    target = _target_of(list(made.values()), Label())
+    is_named = classes is None or (target is not None and len(target.names) == classes)
+    dataset = _concatenated(made, Label(names=None if is_named else tuple(map(str, range(classes or 0)))))
     datasets = tuple(made.values())
     if not all(map(_is_identified, datasets)):
-        return found
-    return replace(found, digests=_Contents(datasets, _ends(datasets)).digests)
+        return dataset
+    return replace(dataset, digests=_Contents(datasets, _ends(datasets)).digests)
 
 
 def made_by(make: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
@@ -199,7 +199,7 @@ def _of_lightning(module: Any) -> dict[str, Any]:
 
 
 def _streamed(splits: Mapping[str, Any], reader: TargetReader) -> StreamDataset:
-    target = _told(list(splits.values()), reader)
+    target = _target_of(list(splits.values()), reader)
     if target is None:
         kind = type(next(iter(splits.values()))).__name__
         raise Failure(f"the {reader.attribute} of {kind} are not known", f"give it an attribute `{reader.attribute}`")
@@ -214,12 +214,13 @@ def _concatenated(splits: Mapping[str, Any], reader: TargetReader) -> Dataset:
         raise Failure(f"{type(datasets[0]).__name__} has no samples")
     predefined = {split: range(*between) for split, between in zip(splits, pairwise(ends), strict=True) if split}
     loader = _Concatenated(tuple(datasets), ends, None)
-    target = _told(datasets, reader)
+    target = _target_of(datasets, reader)
     if "" in splits and target is not None and target.kind == "class" and looks_split(target.names):
         fact = f"the classes of {type(datasets[0]).__name__} have names of splits: {', '.join(target.names)}"
         warnings.warn(f"{fact}; use a dataset for each split", Caution, stacklevel=2)
     labels = _known_labels(datasets)
-    in_memory = all(_is_in_memory(dataset) for dataset in datasets)
+    arrays = [dataset if isinstance(dataset, TensorDataset) else getattr(dataset, "data", None) for dataset in datasets]
+    in_memory = all(isinstance(array, TensorDataset | Tensor | np.ndarray) for array in arrays)
     if labels is None and target is not None and target.kind != "number":  # numbers are standardised by their mean
         loader = _Concatenated(tuple(datasets), ends, target)
         return Dataset(target, None, ends[-1], loader.pair, loader.name, predefined, in_memory)
@@ -237,19 +238,14 @@ def _ends(datasets: Sequence[Any]) -> tuple[int, ...]:
     return tuple(accumulate((len(dataset) for dataset in datasets), initial=0))
 
 
-def _told(datasets: Sequence[Any], reader: TargetReader) -> Target | None:
-    """The target that a dataset tells by its attributes."""
+def _target_of(datasets: Sequence[Any], reader: TargetReader) -> Target | None:
+    """The target that a dataset declares by its attributes."""
     for dataset in datasets:
         while isinstance(dataset, Subset):
             dataset = dataset.dataset
-        target = reader.told(dataset)
-        if target is not None:
+        if (target := reader.told(dataset)) is not None:
             return target
     return None
-
-
-def _is_in_memory(dataset: Any) -> bool:
-    return isinstance(dataset, TensorDataset) or isinstance(getattr(dataset, "data", None), Tensor | np.ndarray)
 
 
 @dataclass(frozen=True)
@@ -305,13 +301,10 @@ def as_plain(label: Any) -> Any:
     """A label as Python's own numbers, strings and lists; one with a height and a width stays as it is."""
     if getattr(label, "ndim", 0) > 1:
         return label
-    if hasattr(label, "item") and getattr(label, "size", None) is not None and _is_single(label):
+    size = label.numel() if isinstance(label, Tensor) else getattr(label, "size", None)
+    if hasattr(label, "item") and size == 1:
         return label.item()
     return label.tolist() if hasattr(label, "tolist") else label
-
-
-def _is_single(label: Any) -> bool:
-    return label.numel() == 1 if isinstance(label, Tensor) else label.size == 1
 
 
 def _known_labels(datasets: Sequence[Any]) -> list[Any] | None:

@@ -50,23 +50,19 @@ def exported(model: nn.Module, target: Categories) -> nn.Module:
 
 def folder(path: Path, target: Categories, columns: Sequence[str]) -> Dataset:
     """The annotated images of a folder in any of the formats, as far as the model knows their categories."""
-    found = annotated_folder(path, has_masks=target.has_masks)
-    assert found.values is not None
+    dataset = annotated_folder(path, has_masks=target.has_masks)
+    assert dataset.values is not None
     at = {name: number for number, name in enumerate(target.names)}
-    known = [at.get(name) for name in found.target.names]
-    unknown = [name for name, number in zip(found.target.names, known, strict=True) if number is None]
-    if unknown:
-        told = ", ".join(unknown[:3]) + ", …" * (len(unknown) > 3)
-        warnings.warn(
-            f"the model does not know the categories {told}: such objects are left out", Caution, stacklevel=2
-        )
-    return replace(found, target=target, values=[_renumbered(value, known) for value in found.values])
-
-
-def _renumbered(objects: Any, known: Sequence[int | None]) -> Any:
-    """The objects with the numbers that the model has for their categories, without those that it does not know."""
-    pairs = [(one, known[one.category]) for one in objects.each]
-    return objects._replace(each=tuple(one._replace(category=at) for one, at in pairs if at is not None))
+    known = [at.get(name) for name in dataset.target.names]  # the model's number of each category of the folder
+    if unknown := [name for name in dataset.target.names if name not in at]:
+        names = ", ".join(unknown[:3]) + ", …" * (len(unknown) > 3)
+        fact = f"the model does not know the categories {names}: such objects are left out"
+        warnings.warn(fact, Caution, stacklevel=2)
+    values = []
+    for objects in dataset.values:
+        numbered = (item._replace(category=known[item.category]) for item in objects.each)
+        values.append(objects._replace(each=tuple(item for item in numbered if item.category is not None)))
+    return replace(dataset, target=target, values=values)
 
 
 def describe(target: Any, inputs: str) -> Description:

@@ -222,7 +222,8 @@ def _sample(name: str, found: Prediction, actual: Objects, names: tuple[str, ...
     first."""
     there = [one for one in actual.each if not one.is_crowd]
     left, wrong = set(range(len(there))), 0
-    overlaps = _overlaps([one.box for one in found], [one.box for one in there])
+    pair = ([one.box for one in found], [one.box for one in there])
+    overlaps = box_iou(*(torch.tensor(boxes, dtype=torch.float64).reshape(-1, 4) for boxes in pair)).numpy()
     for at, one in enumerate(found):
         fits = [other for other in left if there[other].category == one.category and overlaps[at, other] >= OVERLAP]
         if fits:
@@ -230,8 +231,3 @@ def _sample(name: str, found: Prediction, actual: Objects, names: tuple[str, ...
         else:
             wrong += 1
     return Sample(name, found, actual, len(left), wrong, names)
-
-
-def _overlaps(found: Sequence[Any], actual: Sequence[Any]) -> np.ndarray:
-    pair = (torch.tensor(list(boxes), dtype=torch.float64).reshape(-1, 4) for boxes in (found, actual))
-    return np.asarray(box_iou(*pair))

@@ -19,22 +19,28 @@ from leaven.tasks.detection.target import Categories
 _RARE = 0.01  # how likely an object is at first, where nearly all places show the background
 
 
-def fit_head(model: nn.Module, num_classes: int) -> None:
+def fit_head(model: Any, num_classes: int) -> None:
     """New predictors for so many categories and the background, and batch norms that can be trained.
 
     torchvision freezes the batch norms of a backbone with published weights. Here they become ordinary ones with the
     same outputs, which a recipe freezes as it freezes any layer.
     """
     outputs = num_classes + 1
-    found = list(predictors(model))
-    before = _classes(model)
-    for path, layer in found:
+    layers = list(predictors(model))
+    is_two_stage = isinstance(model, FasterRCNN)
+    head: Any = model.roi_heads.box_predictor.cls_score if is_two_stage else model.head.classification_head
+    counted = "out_features" if is_two_stage else "num_columns" if hasattr(head, "num_columns") else "num_classes"
+    before = int(getattr(head, counted))  # with the background
+    for path, layer in layers:
         parent, _, name = path.rpartition(".")
         setattr(model.get_submodule(parent), name, _resized(layer, before, outputs))
-    for part in _counting(model):
-        setattr(part, "num_columns" if hasattr(part, "num_columns") else "num_classes", outputs)
+    if not is_two_stage:
+        setattr(head, counted, outputs)
     _initialise(model)
-    _use_plain_norms(model)
+    for path, module in list(model.named_modules()):
+        if isinstance(module, FrozenBatchNorm2d):
+            parent, _, name = path.rpartition(".")
+            setattr(model.get_submodule(parent), name, _plain_norm(module))
     made = built(model).made
     if made is not None:  # built with so many classes, it is the same
         record(model, made=replace(made, arguments={**made.arguments, "num_classes": outputs}))
@@ -58,27 +64,12 @@ def predictors(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:
             raise Failure(f"a {type(model).__name__} is not one of torchvision's detectors")
 
 
-def _classes(model: Any) -> int:
-    """How many classes a detector has, with the background."""
-    if isinstance(model, FasterRCNN):
-        return int(model.roi_heads.box_predictor.cls_score.out_features)
-    head = model.head.classification_head
-    return int(head.num_columns if hasattr(head, "num_columns") else head.num_classes)
-
-
-def _counting(model: Any) -> Iterator[Any]:
-    """What else of a model knows how many classes there are."""
-    if not isinstance(model, FasterRCNN):
-        yield model.head.classification_head
-
-
 def _resized(layer: Any, before: int, outputs: int) -> nn.Module:
     """A new layer of the same kind with as many outputs for each class."""
     if isinstance(layer, nn.Linear):
         return nn.Linear(layer.in_features, layer.out_features // before * outputs)
     channels = layer.out_channels // before * outputs
-    made = nn.Conv2d(layer.in_channels, channels, layer.kernel_size, layer.stride, layer.padding)
-    return made
+    return nn.Conv2d(layer.in_channels, channels, layer.kernel_size, layer.stride, layer.padding)
 
 
 def _initialise(model: Any) -> None:
@@ -96,50 +87,30 @@ def _initialise(model: Any) -> None:
             nn.init.constant_(layer.bias, -math.log((1 - _RARE) / _RARE))
 
 
-def _use_plain_norms(model: nn.Module) -> None:
-    for path, module in list(model.named_modules()):
-        if isinstance(module, FrozenBatchNorm2d):
-            parent, _, name = path.rpartition(".")
-            setattr(model.get_submodule(parent), name, _plain_norm(module))
-
-
 def _plain_norm(frozen: FrozenBatchNorm2d) -> nn.BatchNorm2d:
-    weight, variance = (_tensor(frozen, name) for name in ("weight", "running_var"))
-    norm = nn.BatchNorm2d(len(weight))
-    norm.load_state_dict(
-        {
-            "weight": weight,
-            "bias": _tensor(frozen, "bias"),
-            "running_mean": _tensor(frozen, "running_mean"),
-            "running_var": variance + frozen.eps - norm.eps,  # only their sum matters
-            "num_batches_tracked": norm.num_batches_tracked,
-        }
-    )
+    state = frozen.state_dict()
+    norm = nn.BatchNorm2d(len(state["weight"]))
+    state["running_var"] = state["running_var"] + frozen.eps - norm.eps  # only their sum matters
+    norm.load_state_dict({**state, "num_batches_tracked": norm.num_batches_tracked})
     return norm
-
-
-def _tensor(module: nn.Module, name: str) -> Tensor:
-    found = getattr(module, name)
-    assert isinstance(found, Tensor)
-    return found
 
 
 def row(model: nn.Module, image: Tensor) -> Tensor:
     """The mean of what each predictor computes for an image, over all places. Which of these become objects depends on
     the last digits of numbers, and would tell less about the weights."""
     layers = [(path, layer) for path, layer in predictors(model) if "mask" not in path]  # masks are of objects
-    found: dict[str, list[Tensor]] = {path: [] for path, _ in layers}
-    hooks = [layer.register_forward_hook(partial(_note, found[path])) for path, layer in layers]
+    means: dict[str, list[Tensor]] = {path: [] for path, _ in layers}
+    hooks = [layer.register_forward_hook(partial(_note_mean, means[path])) for path, layer in layers]
     try:
         model([image])
     finally:
         for hook in hooks:
             hook.remove()
-    return torch.cat([torch.stack(each).mean(dim=0) for each in found.values()])
+    return torch.cat([torch.stack(passes).mean(dim=0) for passes in means.values()])
 
 
-def _note(found: list[Tensor], _layer: nn.Module, _inputs: Any, outputs: Tensor) -> None:
-    found.append(outputs.flatten(2).mean(dim=(0, 2)) if outputs.ndim == 4 else outputs.mean(dim=0))
+def _note_mean(means: list[Tensor], _layer: nn.Module, _inputs: Any, outputs: Tensor) -> None:
+    means.append(outputs.flatten(2).mean(dim=(0, 2)) if outputs.ndim == 4 else outputs.mean(dim=0))
 
 
 def row_size(target: Categories) -> None:

@@ -88,7 +88,11 @@ class Prediction(protocol.Prediction):
 
     def rows(self, top: int) -> list[dict[str, str]]:
         """A row of a table for each object."""
-        return [{"label": one.label, "score": f"{one.score:.6f}", **_named(one.box)} for one in self.above()[:top]]
+        return [
+            {"label": one.label, "score": f"{one.score:.6f}"}
+            | {name: f"{edge:.2f}" for name, edge in zip(_EDGES, one.box, strict=True)}
+            for one in self.above()[:top]
+        ]
 
     def to_json(self, top: int) -> dict[str, Any]:
         width, height = self.size
@@ -121,7 +125,3 @@ def _prediction(output: Mapping[str, Any], target: Categories) -> Prediction:
 def _edges(box: Box) -> str:
     left, top, right, bottom = (f"{edge:.0f}" for edge in box)
     return f"{left}, {top} to {right}, {bottom}"
-
-
-def _named(box: Box) -> dict[str, str]:
-    return {name: f"{edge:.2f}" for name, edge in zip(_EDGES, box, strict=True)}

@@ -13,8 +13,7 @@ from torchvision import tv_tensors
 
 from leaven.formats.target import Target
 from leaven.pictures.objects import Mark, draw_objects
-from leaven.runtime.data.places import Place
-from leaven.runtime.data.samples import size_of
+from leaven.runtime.data.places import Place, size_of
 from leaven.runtime.failures import BadSample, Failure
 from leaven.tasks.detection.masks import bitmap, pasted
 from leaven.tasks.detection.target import Object, Objects, box_fault
@@ -36,7 +35,9 @@ class Samples:
 
     def given(self, image: Any, value: Objects) -> tuple[Any, ...]:
         width, height = size_of(image)
-        _check(value, (width, height))
+        for one in () if value.is_relative else value.each:  # before an image is read, its size is often not known
+            if fault := box_fault(one.box, (width, height)):
+                raise BadSample("", fault, "boxes are in pixels: left, top, right, bottom")
         scale = (width, height) if value.is_relative else (1, 1)
         single = [one for one in value.each if not one.is_crowd]
         crowds = [one for one in value.each if one.is_crowd]
@@ -84,13 +85,6 @@ class Samples:
                 there["masks"] = pasted(output["masks"], place)
             found.append(there)
         return found
-
-
-def _check(value: Objects, size: tuple[int, int]) -> None:
-    """Refuse boxes that are outside of their image: before it is read, its size is often not known."""
-    for one in () if value.is_relative else value.each:
-        if fault := box_fault(one.box, size):
-            raise BadSample("", fault, "boxes are in pixels: left, top, right, bottom")
 
 
 def _mask(one: Object, size: tuple[int, int], scale: tuple[int, int]) -> np.ndarray:

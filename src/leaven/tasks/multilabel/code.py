@@ -45,7 +45,7 @@ evaluate = evaluates(_judgement)  # {"val.loss": 0.3, "val.f1": 0.8}
 
 
 def measured(outputs: Tensor, targets: Tensor, target: LabelSet) -> tuple[Tensor, Tensor]:
-    """What metrics compare: probabilities. Logits between 0 and 1, torchmetrics would take for some."""
+    """The arguments of metrics: probabilities, as torchmetrics would take logits between 0 and 1 for some."""
     return outputs.sigmoid(), targets.int()
 
 

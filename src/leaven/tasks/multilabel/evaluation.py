@@ -13,7 +13,7 @@ from leaven.tasks.guesses import same_labels
 from leaven.tasks.multilabel.prediction import THRESHOLD
 from leaven.tasks.multilabel.target import LabelSet
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import caveat_lines, in_brackets, score_lines, table_lines, worst_first
+from leaven.tasks.reports import caveat_lines, finite, in_brackets, score_lines, table_lines, worst_first
 
 _HEADS = ("precision", "recall", "f1", "average_precision")
 
@@ -95,10 +95,10 @@ class Evaluation:
         return [self._case(at) for at in self._worst()[:k]]
 
     def wrong(self) -> list[dict[str, str]]:
-        found = (self._labels(at) for at in self._worst() if self._is_wrong(at))
+        rows = (self._labels(at) for at in self._worst() if self._is_wrong(at))
         return [
             {key: value if isinstance(value, str) else self.separator.join(value) for key, value in row.items()}
-            for row in found
+            for row in rows
         ]
 
     def _worst(self) -> list[int]:
@@ -132,7 +132,7 @@ class Evaluation:
     def to_json(self) -> dict[str, Any]:
         return {
             self.inputs: self.count,
-            "scores": {name: value if math.isfinite(value) else None for name, value in self.scores.items()},
+            "scores": finite(self.scores),
             "caveat": self.caveat,
             "labels": list(self.names),
             "per_label": self.per_label,
@@ -142,13 +142,9 @@ class Evaluation:
 
     def __str__(self) -> str:
         scores = [f"{self.count} {self.inputs}", *score_lines(self.scores), *caveat_lines(self.caveat)]
-        return "\n".join([*scores, "", *self._label_lines()])
-
-    def _label_lines(self) -> list[str]:
-        """A row for each label; of many labels, those that are predicted worst."""
         if not self.per_label:
-            return [f"none of the {self.inputs} has a label that the model knows"]
-        return table_lines(self.tables()[0], "label", "labels")
+            return "\n".join([*scores, "", f"none of the {self.inputs} has a label that the model knows"])
+        return "\n".join([*scores, "", *table_lines(self.tables()[0], "label", "labels")])
 
     def __repr__(self) -> str:
         return in_brackets(self.scores)

@@ -1,7 +1,8 @@
 """The target of multi-label classification: a yes or no for each of several labels."""
 
 import difflib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -34,14 +35,11 @@ class LabelSet:
         A tuple has the cells of several columns.
         """
         labels = as_labels(given, self.separator)
-        if isinstance(given, tuple) or (len(labels) == len(self.names) and all(map(_is_bit, labels))):
-            return self._of_bits(labels)
-        return self._of_names([_name(label) for label in labels])
-
-    def _of_bits(self, given: Sequence[Any]) -> Bits:
-        if len(given) != len(self.names):
-            raise BadTarget("wrong-label", f"has {len(given)} values, but there are {len(self.names)} labels")
-        return tuple(_bit(one, name) for one, name in zip(given, self.names, strict=True))
+        if not isinstance(given, tuple) and not (len(labels) == len(self.names) and all(map(_is_bit, labels))):
+            return self._of_names([_name(label) for label in labels])
+        if len(labels) != len(self.names):
+            raise BadTarget("wrong-label", f"has {len(labels)} values, but there are {len(self.names)} labels")
+        return tuple(_bit(bit, name) for bit, name in zip(labels, self.names, strict=True))
 
     def _of_names(self, given: Sequence[str]) -> Bits:
         for label in given:
@@ -135,16 +133,17 @@ class Labels:
 
     def _names(self, given: Sequence[Any]) -> tuple[str, ...]:
         """The different labels, in order; where every sample has as many zeros and ones, these are numbered."""
-        each = [self._labels(one, at) for at, one in enumerate(given)]
-        widths = {len(labels) for labels in each}
-        if len(widths) == 1 and min(widths) > 1 and all(_is_bit(bit) for labels in each for bit in labels):
+        lists = []
+        for at, row in enumerate(given):
+            with _located(at):
+                lists.append(as_labels(row, self.separator))
+        widths = {len(labels) for labels in lists}
+        if len(widths) == 1 and min(widths) > 1 and all(_is_bit(bit) for labels in lists for bit in labels):
             return tuple(str(number) for number in range(min(widths)))
         names: set[str] = set()
-        for at, labels in enumerate(each):
-            try:
+        for at, labels in enumerate(lists):
+            with _located(at):
                 names.update(map(_name, labels))
-            except BadTarget as bad:
-                raise BadTarget(bad.id, bad.fact, bad.help, at=at) from None
         if names <= {"0", "1"}:
             column = self.columns[0]
             has = f"only 0 and 1 as `{column}`" if names else "no labels at all"
@@ -152,21 +151,22 @@ class Labels:
             raise BadTarget("wrong-label", f"has {has}", help)
         check_names(names)
         if len(names) < 2:
-            raise BadTarget("wrong-label", f"has only the label `{shown(*names)}`", self._help_for_one(*names))
+            (name,) = names
+            separator = next((mark for mark in SEPARATORS if mark in name.strip() and mark != " "), None)
+            help = "a single yes or no is a class: write it as two classes, and name the column by `label=`"
+            if separator is not None:
+                help = f'say what separates labels: `label_separator="{separator}"`'
+            raise BadTarget("wrong-label", f"has only the label `{shown(name)}`", help)
         return tuple(in_order(names))
 
-    def _help_for_one(self, name: str) -> str:
-        """What may be meant by a column with a single label."""
-        separator = next((mark for mark in SEPARATORS if mark in name.strip() and mark != " "), None)
-        if separator is not None:
-            return f'say what separates labels: `label_separator="{separator}"`'
-        return "a single yes or no is a class: write it as two classes, and name the column by `label=`"
 
-    def _labels(self, given: Any, at: int) -> Sequence[Any]:
-        try:
-            return as_labels(given, self.separator)
-        except BadTarget as bad:
-            raise BadTarget(bad.id, bad.fact, bad.help, at=at) from None
+@contextmanager
+def _located(at: int) -> Iterator[None]:
+    """While the labels of a sample are read: a BadTarget says at which one."""
+    try:
+        yield
+    except BadTarget as bad:
+        raise BadTarget(bad.id, bad.fact, bad.help, at=at) from None
 
 
 def as_labels(given: Any, separator: str) -> Sequence[Any]:

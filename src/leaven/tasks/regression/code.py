@@ -46,7 +46,7 @@ evaluate = evaluates(_judgement)  # the loss on standardised numbers, metrics in
 
 
 def measured(outputs: Tensor, targets: Tensor, target: Quantities) -> tuple[Tensor, Tensor]:
-    """What metrics compare: numbers in their own units, in 64 bits: 32 can't tell 5400000.1 from 5400000.2."""
+    """The arguments of metrics: numbers in their own units, in 64 bits: 32 can't tell 5400000.1 from 5400000.2."""
     pair = in_units(outputs.double(), target), in_units(targets.double(), target)
     return (pair[0].squeeze(1), pair[1].squeeze(1)) if targets.shape[1] == 1 else pair
 

@@ -13,7 +13,7 @@ from leaven.tasks.guesses import same_numbers
 from leaven.tasks.protocol import Case, Plot, Table
 from leaven.tasks.regression.prediction import digits, in_units
 from leaven.tasks.regression.target import Quantities
-from leaven.tasks.reports import aligned, caveat_lines, in_brackets, score_lines
+from leaven.tasks.reports import aligned, caveat_lines, finite, in_brackets, score_lines
 from leaven.terminal.score_text import score_text
 
 WORST = 10
@@ -95,8 +95,10 @@ class Evaluation:
         """All images: no number is quite right."""
         rows = []
         for file, actual, said in self.worst(self.count):
-            cells = [(f"{word}_{name}", numbers[name]) for name in actual for word, numbers in _both(actual, said)]
-            rows.append({"file": file, **{key: f"{number:.9g}" for key, number in cells}})
+            row = {"file": file}
+            for name in actual:
+                row |= {f"actual_{name}": f"{actual[name]:.9g}", f"predicted_{name}": f"{said[name]:.9g}"}
+            rows.append(row)
         return rows
 
     def _case(self, at: int) -> Case:
@@ -119,7 +121,7 @@ class Evaluation:
         images = [{"file": file, "actual": actual, "predicted": said} for file, actual, said in all_worst]
         return {
             self.inputs: self.count,
-            "scores": {name: value if math.isfinite(value) else None for name, value in self.scores.items()},
+            "scores": finite(self.scores),
             "caveat": self.caveat,
             "worst": images[:WORST],
             "wrong": images,
@@ -127,22 +129,10 @@ class Evaluation:
         }
 
     def __str__(self) -> str:
-        return "\n".join(
-            [
-                f"{self.count} {self.inputs}",
-                *self._score_lines(),
-                *caveat_lines(self.caveat),
-                "",
-                "largest errors",
-                *self._worst_lines(),
-            ]
-        )
-
-    def _score_lines(self) -> list[str]:
-        if len(self.target.names) == 1:
-            return score_lines(self.scores)
-        rows = [[name, *(score_text(value) for value in scores.values())] for name, scores in self.per_target.items()]
-        return aligned([["", "mae", "rmse", "r2"], *rows])
+        table = aligned([["", "mae", "rmse", "r2"], *self.tables()[0].rows])
+        scores = score_lines(self.scores) if len(self.target.names) == 1 else table
+        lines = [f"{self.count} {self.inputs}", *scores, *caveat_lines(self.caveat)]
+        return "\n".join([*lines, "", "largest errors", *self._worst_lines()])
 
     def _worst_lines(self) -> list[str]:
         names = self.target.names
@@ -156,10 +146,6 @@ class Evaluation:
 
     def __repr__(self) -> str:
         return in_brackets(self.scores)
-
-
-def _both(actual: Any, said: Any) -> tuple[tuple[str, Any], tuple[str, Any]]:
-    return ("actual", actual), ("predicted", said)
 
 
 class Tally:

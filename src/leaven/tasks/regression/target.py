@@ -96,14 +96,10 @@ def read_target(data: Any) -> Quantities:
         case {"names": [*names], "mean": [*mean], "std": [*std]}:
             decimal = mark if (mark := data.get("decimal")) in MARKS else None
             read = Quantities(tuple(map(str, names)), tuple(map(float, mean)), tuple(map(float, std)), decimal)
-            is_scaled = len(mean) == len(std) == len(names) and all(map(math.isfinite, mean)) and all(_scales(std))
-            if names and (is_scaled or not (mean or std)):
+            is_scaled = len(mean) == len(std) == len(names) and all(map(math.isfinite, (*mean, *std)))
+            if names and ((is_scaled and min(std) > 0) or not (mean or std)):
                 return read
     raise ValueError("the targets can't be read")
-
-
-def _scales(std: Sequence[float]) -> list[bool]:
-    return [math.isfinite(spread) and spread > 0 for spread in std]
 
 
 @dataclass(frozen=True)
@@ -175,7 +171,7 @@ def _number(given: Any, name: str, decimal: str | None) -> float:
     if given is None or given == "":
         raise BadTarget("not-a-number", f"has no `{name}`", "fill it in, or remove the line")
     try:
-        number = _written(given, decimal) if isinstance(given, str) else float(given)
+        number = _parsed(given, decimal) if isinstance(given, str) else float(given)
     except (TypeError, ValueError):
         fact = f"has `{shown(given)}` as `{name}`, which is not a number"
         raise BadTarget("not-a-number", fact, _meant(given, name)) from None
@@ -189,18 +185,16 @@ def _number(given: Any, name: str, decimal: str | None) -> float:
     return number
 
 
-def _written(given: str, decimal: str | None) -> float:
-    """The number that a text is; a ValueError where it is none."""
-    found = number_in(given, decimal)
-    if found is not None:
-        return found
-    if not given.strip().isalpha():
+def _parsed(given: str, decimal: str | None) -> float:
+    """The number in a text; a ValueError where it is none."""
+    number = number_in(given, decimal)
+    if number is None and not given.strip().isalpha():
         raise ValueError
-    return float(given)  # NaN and the like, which are reported as such
+    return float(given) if number is None else number  # NaN and the like, which are reported as such
 
 
 def _meant(given: Any, name: str) -> str:
-    """What helps where a text is not a number."""
+    """The help for a text that is not a number."""
     if isinstance(given, str) and is_ambiguous(given):
         return 'say what the comma is: `decimal=","` where a fraction follows it, `decimal="."` where thousands do'
     if isinstance(given, str) and number_in(given, ",") is not None:

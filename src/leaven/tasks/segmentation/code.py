@@ -12,8 +12,8 @@ from torch.nn import functional
 from leaven.formats.target import Target
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.mask_folders import masks_of
-from leaven.runtime.data.places import Place
-from leaven.runtime.data.samples import collate, size_of
+from leaven.runtime.data.places import Place, size_of
+from leaven.runtime.data.samples import collate
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.builder import record
 from leaven.tasks.guesses import MostFrequentPixel
@@ -66,9 +66,9 @@ class Samples:
 
     def caption(self, one: Any, target: Target) -> str:
         """The classes with the largest shares."""
-        found = shares(_classes(one), len(target.names))
-        largest = [at for at in np.argsort(-found, kind="stable")[:3] if found[at] > 0]
-        return "\n".join(f"{target.names[at]} {100 * found[at]:.0f} %" for at in largest) or "no class"
+        by_class = shares(_classes(one), len(target.names))
+        largest = [at for at in np.argsort(-by_class, kind="stable")[:3] if by_class[at] > 0]
+        return "\n".join(f"{target.names[at]} {100 * by_class[at]:.0f} %" for at in largest) or "no class"
 
     def shown(self, pixels: np.ndarray, one: Any, target: Target) -> np.ndarray:
         assert isinstance(target, MaskClasses)
@@ -84,30 +84,26 @@ class Samples:
 
 def _classes(one: Any) -> np.ndarray:
     """A mask in a batch, or one that was moved, as numbers of classes."""
-    found: np.ndarray = (as_target(one) if type(one) is not Tensor else one).cpu().numpy()
-    return found
+    classes: np.ndarray = (as_target(one) if type(one) is not Tensor else one).cpu().numpy()
+    return classes
 
 
 def _placed(logits: Tensor, place: Place) -> Tensor:
-    width, height = place.size
-    across, down = (_coordinates(logits, n, place, at) for at, n in enumerate((width, height)))
+    middles = [torch.arange(side, device=logits.device) + 0.5 for side in place.size]
+    across, down = (  # where the pixels of the image lie in the logits, from -1 to 1
+        (middles[axis] - place.shift[axis]) / place.scale[axis] * 2 / logits.shape[-1 - axis] - 1 for axis in (0, 1)
+    )
     grid = torch.stack(torch.meshgrid(down, across, indexing="ij")[::-1], dim=-1)[None]
-    found = functional.grid_sample(logits[None].float(), grid, padding_mode="border", align_corners=False)
-    return found[0].argmax(dim=0)
-
-
-def _coordinates(logits: Tensor, count: int, place: Place, axis: int) -> Tensor:
-    """Where the pixels of an image lie in the logits, from -1 to 1."""
-    middles = torch.arange(count, device=logits.device) + 0.5
-    return (middles - place.shift[axis]) / place.scale[axis] * 2 / logits.shape[-1 - axis] - 1
+    sampled = functional.grid_sample(logits[None].float(), grid, padding_mode="border", align_corners=False)
+    return sampled[0].argmax(dim=0)
 
 
 def logits_of(outputs: Any) -> Tensor:
     """The logits among the outputs of a model: torchvision's returns them by name, with auxiliary ones."""
-    found = outputs["out"] if isinstance(outputs, Mapping) else outputs
-    if not isinstance(found, Tensor) or found.ndim != 4:
+    logits = outputs["out"] if isinstance(outputs, Mapping) else outputs
+    if not isinstance(logits, Tensor) or logits.ndim != 4:
         raise Failure("the model does not return the logits of each pixel, of shape (N, classes, height, width)")
-    return found
+    return logits
 
 
 class PixelLoss(nn.Module):
@@ -122,10 +118,10 @@ class PixelLoss(nn.Module):
         self.auxiliary = auxiliary
 
     def forward(self, outputs: Any, targets: Tensor) -> Tensor:
-        found = self.loss(logits_of(outputs), targets)
+        loss = self.loss(logits_of(outputs), targets)
         if torch.is_grad_enabled() and isinstance(outputs, Mapping) and "aux" in outputs:
-            found = found + self.auxiliary * self.loss(outputs["aux"], targets)
-        return torch.where((targets >= 0).any(), found, torch.zeros_like(found))
+            loss = loss + self.auxiliary * self.loss(outputs["aux"], targets)
+        return torch.where((targets >= 0).any(), loss, torch.zeros_like(loss))
 
 
 def fit_head(model: nn.Module, classes: int) -> None:
@@ -149,16 +145,13 @@ def replace_classifiers(model: nn.Module, classes: int) -> None:
                 setattr(head.get_submodule(parent), name, new.to(old.weight.device))
 
 
-def _judgement(target: MaskClasses) -> Judgement:
-    return Judgement(MostFrequentPixel(target.names, measured), measured)
-
-
-evaluate = evaluates(_judgement)  # at the size to which the images are resized: {"val.iou": 0.71}
-
-
 def measured(outputs: Any, targets: Tensor) -> tuple[Tensor, Tensor]:
-    """What metrics compare: the predicted class of each pixel, and the actual one."""
+    """The arguments of metrics: the predicted class of each pixel, and the actual one."""
     return logits_of(outputs).argmax(dim=1), targets
+
+
+# at the size to which the images are resized: {"val.iou": 0.71}
+evaluate = evaluates(lambda target: Judgement(MostFrequentPixel(target.names, measured), measured))
 
 
 class Logits(nn.Module):

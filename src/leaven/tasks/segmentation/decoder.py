@@ -38,10 +38,10 @@ class Decoder(nn.Module):
 
     def forward(self, features: Sequence[Tensor], size: tuple[int, int]) -> Tensor:
         """The logits of each pixel of an image of that size."""
-        found = self.lateral[-1](features[-1])
+        total = self.lateral[-1](features[-1])
         for lateral, feature in zip(reversed(self.lateral[:-1]), reversed(features[:-1]), strict=True):
-            found = lateral(feature) + functional.interpolate(found, size=feature.shape[-2:], mode="nearest")
-        logits = self.classifier(self.smooth(found))
+            total = lateral(feature) + functional.interpolate(total, size=feature.shape[-2:], mode="nearest")
+        logits = self.classifier(self.smooth(total))
         return functional.interpolate(logits, size=size, mode="bilinear", align_corners=False)
 
 
@@ -85,14 +85,9 @@ def _levels(model: Any) -> tuple[list[int], list[int]]:
     fitting = [at for at, each in enumerate(maps) if each.shape[-2] * _FINEST <= image.shape[-2]]
     sizes = {at: tuple(maps[at].shape[-2:]) for at in fitting}
     last_of_size = [at for at in fitting if at == max(other for other in fitting if sizes[other] == sizes[at])]
-    taken = last_of_size if len(last_of_size) > 1 else _spread(fitting)
-    if not taken:
+    levels = last_of_size if len(last_of_size) > 1 else fitting
+    if len(last_of_size) < 2 and len(fitting) >= LEVELS:  # of a vision transformer: evenly over the depth
+        levels = sorted({fitting[(part + 1) * len(fitting) // LEVELS - 1] for part in range(LEVELS)})
+    if not levels:
         raise Failure(f"{type(model).__name__} has no feature maps for segmentation", "use another model of timm")
-    return taken[-LEVELS:], [int(maps[at].shape[1]) for at in taken[-LEVELS:]]
-
-
-def _spread(levels: Sequence[int]) -> list[int]:
-    """Some of many levels of the same size, evenly over the depth: those of a vision transformer."""
-    if len(levels) < LEVELS:
-        return list(levels)
-    return sorted({levels[(part + 1) * len(levels) // LEVELS - 1] for part in range(LEVELS)})
+    return levels[-LEVELS:], [int(maps[at].shape[1]) for at in levels[-LEVELS:]]

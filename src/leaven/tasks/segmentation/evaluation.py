@@ -13,7 +13,7 @@ from torch import Tensor
 from leaven.pictures.confusion import draw_confusion
 from leaven.tasks.guesses import one_class_of_pixels, shown
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import aligned, caveat_lines, in_brackets, score_lines
+from leaven.tasks.reports import aligned, caveat_lines, finite, in_brackets, score_lines
 from leaven.tasks.segmentation.masks import confusion, ious, named, read_mask
 from leaven.tasks.segmentation.overlay import overlay
 from leaven.tasks.segmentation.target import MaskClasses
@@ -121,15 +121,11 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         images = [{"file": self.images[at].file, "iou": self.images[at].iou} for at in self._order()]
-        scores = {name: value if math.isfinite(value) else None for name, value in self.scores.items()}
         return {
             "images": self.count,
-            "scores": scores,
+            "scores": finite(self.scores),
             "caveat": self.caveat,
-            "classes": {
-                name: {word: value if math.isfinite(value) else None for word, value in values.items()}
-                for name, values in self.per_class.items()
-            },
+            "classes": {name: finite(values) for name, values in self.per_class.items()},
             "worst": images[:WORST],
             "wrong": images,
             "skipped": list(self.skipped),
@@ -137,9 +133,8 @@ class Evaluation:
 
     def __str__(self) -> str:
         lines = [f"{self.count} images", *score_lines(self.scores), *caveat_lines(self.caveat)]
-        rows = [[name, *map(score_text, scores.values())] for name, scores in self.per_class.items()]
         worst = [[self.images[at].file, f"{self.images[at].iou:.4f}"] for at in self._order()[:WORST]]
-        lines += ["", *aligned([["", "iou", "precision", "recall", "share"], *rows])]
+        lines += ["", *aligned([["", "iou", "precision", "recall", "share"], *self.tables()[0].rows])]
         return "\n".join([*lines, "", *aligned([["lowest", "iou"], *worst])])
 
     def __repr__(self) -> str:

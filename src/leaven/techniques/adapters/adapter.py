@@ -7,7 +7,7 @@ returns PEFT's configuration. Which layers stay frozen is the program's business
 
 import inspect
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
@@ -125,7 +125,7 @@ def read_adapter(data: Any) -> Adapter:
             make = _find(kind)
             known = set(inspect.signature(make).parameters) - {"on", "merge"}
             numbers = {name: value for name, value in data.items() if name in known}
-            if _are_numbers(numbers):
+            if all(n is None or (isinstance(n, int | float) and 0 <= n <= LARGEST) for n in numbers.values()):
                 adapter: Adapter = make(on=tuple(map(str, layers)), merge=True, **numbers)
                 return adapter
     raise ValueError("an adapter can't be read")
@@ -142,7 +142,3 @@ def _find(kind: str) -> Any:
     if not found or not hasattr(found[0], "config"):
         raise ValueError(f"there is no adapter {kind}")
     return found[0]
-
-
-def _are_numbers(values: Mapping[str, Any]) -> bool:
-    return all(value is None or (isinstance(value, int | float) and 0 <= value <= LARGEST) for value in values.values())

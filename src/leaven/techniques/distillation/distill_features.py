@@ -56,7 +56,10 @@ class DistillFeatures:
         self.method = method
         self.weight = USUAL_WEIGHTS[method] if weight is None else weight
         self.temperature = temperature
-        image = _image(data)
+        image = data.eval_transform(data.example) if data.eval_transform is not None else data.example
+        if not isinstance(image, Tensor):
+            raise Failure("features can be compared only of data that is prepared as tensors")
+        image = image[None]
         placed = image.to(next(model.parameters()).device)
         ours = layers_of(model, placed, layers)
         theirs = layers_of(teacher, self.teacher.convert(fabric.to_device(image)), teacher_layers)
@@ -80,7 +83,7 @@ class DistillFeatures:
         return list(zip(list(ours)[-count:], list(theirs)[-count:], strict=True))
 
     def _learnt(self, widths: Sequence[tuple[int, int]]) -> nn.ModuleList:
-        """What brings both sides into one space, a part for each pair, the same in every process."""
+        """The layers that bring both sides into one space, for each pair, the same in every process."""
         parts: list[nn.Module] = []
         for ours, theirs in widths:
             if self.method == "hint":
@@ -117,7 +120,7 @@ class DistillFeatures:
                 )
 
     def on_gradients(self, model: nn.Module) -> None:
-        """What is learnt here is no part of the model, whose gradients are shared between processes elsewhere."""
+        """Average the gradients of the layers here: they are not part of the model that is wrapped for processes."""
         if self.fabric.world_size == 1:
             return
         for parameter in self.learnt.parameters():
@@ -139,11 +142,3 @@ class DistillFeatures:
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.learnt.load_state_dict({name: value for name, value in state.items() if name != _TEACHER})
         self.teacher.load_state_dict(state.get(_TEACHER, {}))
-
-
-def _image(data: "Data") -> Tensor:
-    """One image of the data as a batch, to look at layers with."""
-    prepared = data.eval_transform(data.example) if data.eval_transform is not None else data.example
-    if not isinstance(prepared, Tensor):
-        raise Failure("features can be compared only of data that is prepared as tensors")
-    return prepared[None]

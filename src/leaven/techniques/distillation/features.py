@@ -1,4 +1,4 @@
-"""The features inside a model: which layers give them, and what they gave last.
+"""The features inside a model: the layers that compute them, and their last outputs.
 
 A stage ends with the last layer that has weights below it and gives maps of one height and width; that of the smallest
 maps is what the head builds on. It is found by showing the model an image, so it holds for any model.
@@ -110,18 +110,15 @@ def layers_of(model: nn.Module, image: Tensor, chosen: Sequence[str] | None) -> 
         gave, outputs = _trial(copied, image)
     if chosen is None:
         return _stages(model, gave, outputs)
-    paths = [path for name in chosen for path in _layers_named(model, name)]
+    paths = []
+    for name in chosen:  # a path, or a glob
+        named = [path for path, _ in model.named_modules() if path and is_named(path, name)]
+        if not named:
+            raise Failure(f"the {type(model).__name__} has no layer called {name}")
+        paths += named
     if silent := [path for path in paths if path not in gave]:
         raise Failure(f"the layer {silent[0]} gives no features", "choose one that gives maps, tokens or vectors")
     return {path: gave[path].width for path in paths}
-
-
-def _layers_named(model: nn.Module, name: str) -> list[str]:
-    """The layer of that name, or those that a glob means."""
-    found = [path for path, _ in model.named_modules() if path and is_named(path, name)]
-    if not found:
-        raise Failure(f"the {type(model).__name__} has no layer called {name}")
-    return found
 
 
 def _stages(model: nn.Module, gave: dict[str, _Given], outputs: int) -> Widths:
@@ -137,11 +134,6 @@ def _stages(model: nn.Module, gave: dict[str, _Given], outputs: int) -> Widths:
     return {path: gave[path].width for path in paths[-MOST_STAGES:]}
 
 
-def _is_of_weights(path: str) -> bool:
-    """Whether a module makes a layer's weights, as a mask does, and not features."""
-    return "parametrizations" in path.split(".")
-
-
 def _trial(model: nn.Module, image: Tensor) -> tuple[dict[str, _Given], int]:
     """What every layer gives for an image, in the order in which they finish, and the number of outputs."""
     gave: dict[str, _Given] = {}
@@ -155,8 +147,9 @@ def _trial(model: nn.Module, image: Tensor) -> tuple[dict[str, _Given], int]:
 
         return hook
 
-    layers = [(path, module) for path, module in model.named_modules() if path and not _is_of_weights(path)]
-    handles = [module.register_forward_hook(note(path)) for path, module in layers]
+    # a parametrization, such as a mask, makes a layer's weights, and not features
+    layers = [(path, module) for path, module in model.named_modules() if "parametrizations" not in path.split(".")]
+    handles = [module.register_forward_hook(note(path)) for path, module in layers if path]
     try:
         with evaluating(model), torch.no_grad():
             outputs = model(image)

@@ -26,16 +26,16 @@ _latest: weakref.WeakKeyDictionary[nn.Module, Any] = weakref.WeakKeyDictionary()
 
 
 class Teacher:
-    """A frozen model, asked about batches that were prepared for another.
+    """A frozen model that computes outputs for batches that were prepared for another model.
 
-    Several techniques may ask the same model about the same batch; it thinks once.
+    Several techniques may ask the same model about the same batch; it runs once.
     """
 
     def __init__(self, model: nn.Module, fabric: "Fabric", data: "Data", size: Size = None) -> None:
         freeze(model)
         self.model = fabric.to_device(model)
         self.fabric = fabric
-        self._loaded = {name: (tensor, _times_written(tensor)) for name, tensor in _tensors(self.model)}
+        self._loaded = {name: (tensor, _version(tensor)) for name, tensor in _tensors(self.model)}
         self._plain_before = unsaved_state(self.model)
         input_spec = input_spec_of(model)
         if size is not None:
@@ -45,10 +45,8 @@ class Teacher:
     def state_dict(self) -> dict[str, Any]:
         """The state that has changed since the teacher was loaded: usually none."""
         now = dict(_tensors(self.model))
-        loaded = {
-            name for name, (one, times) in self._loaded.items() if now.get(name) is one and _times_written(one) == times
-        }
-        return {name: value for name, value in self.model.state_dict().items() if name not in loaded}
+        same = {name for name, (old, times) in self._loaded.items() if now.get(name) is old if _version(old) == times}
+        return {name: value for name, value in self.model.state_dict().items() if name not in same}
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         if state:
@@ -76,7 +74,7 @@ class Teacher:
                 return known
             assert images.images is not None
             images = images.images
-        images_before, size, outputs = _latest.get(self.model, (_nothing, None, None))
+        images_before, size, outputs = _latest.get(self.model, (lambda: None, None, None))
         if images_before() is not first_tensor(images) or size != self.convert.size:
             with torch.no_grad(), self.fabric.autocast():
                 outputs = self.model(self.convert(images))
@@ -92,9 +90,5 @@ def _tensors(model: nn.Module) -> Iterator[tuple[str, Tensor]]:
     return chain(model.named_parameters(remove_duplicate=False), model.named_buffers(remove_duplicate=False))
 
 
-def _times_written(tensor: Tensor) -> int:
+def _version(tensor: Tensor) -> int:
     return 0 if tensor.is_inference() else tensor._version
-
-
-def _nothing() -> None:
-    return None

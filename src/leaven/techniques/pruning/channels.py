@@ -1,13 +1,13 @@
-"""Whole channels taken out of a net, with all that reads them, along the dependencies that Torch-Pruning finds.
+"""Whole channels taken out of a model, with all that reads them, along the dependencies that Torch-Pruning finds.
 
-Decides which channels go; which layers shrink together is Torch-Pruning's knowledge. What it can't shrink without
-breaking the net (a shortcut that pads channels, the heads of an attention) is found by trying, and keeps its channels.
-All this is found on copies: the model itself never runs, and only loses the channels.
+Layers that it can't shrink without breaking the model (a shortcut that pads channels, the heads of an attention) are
+found by trying, and keep their channels. All this is found on copies: the model itself never runs, and only loses the
+channels.
 """
 
 import re
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass
 from itertools import islice
@@ -52,30 +52,38 @@ class Structured:
         """Take so large a share out of the chosen layers; what came of it, in a sentence."""
         if has_masks(model):
             raise Failure("structured pruning can't follow unstructured pruning", "change the order of the two")
+        weights, layers = parameters_under(model, [""] if on is None else on), model.named_modules()
+        chosen = {path for path, layer in layers if _owns(layer) and layer._parameters["weight"] in weights}
         with looking_at(model) as copied, torch.enable_grad():
             copied.eval().requires_grad_(True)  # by gradients, dependencies are found
-            found = self._scores(deepcopy(copied), example, _chosen(model, on), data, seed)
-            scores = _that_can_go(copied, example, found, share)
+            every = self._scores(deepcopy(copied), example, chosen, data, seed)
+            scores = _that_can_go(copied, example, every, share)
             ratio, reached = self._ratio(copied, example, scores, share)
             cuts = _cuts(copied, example, scores, ratio)
         _take_out(model, cuts)
-        return _summary(self.of, reached, scores, [path for path in found if path not in scores])
+        return _summary(self.of, reached, scores, [path for path in every if path not in scores])
 
     def _scores(
         self, model: nn.Module, example: Tensor, chosen: set[str], data: "Data", seed: int
     ) -> dict[str, Tensor]:
         """The importance of tied channels, by the layer that makes them first."""
-        if self.by == "taylor":
-            _gather_gradients(model, data)
-        chance = generator(seed, len(list(model.parameters())))
+        if self.by == "taylor":  # what the loss on a few batches says about each weight
+            device = next(model.parameters()).device
+            for images, targets in islice(data.train.batches(0), _BATCHES):
+                _LOSSES[data.target.kind](model(images.to(device)), targets.to(device)).backward()
+        rng = generator(seed, len(list(model.parameters())))
         paths = {layer: path for path, layer in model.named_modules()}
         kept = [layer for layer, path in paths.items() if _owns(layer) and path not in chosen]
         scores: dict[str, Tensor] = {}
-        for group in _groups(_graph(model, example), kept):
+        graph = _graph(model, example)
+        for group in graph.get_all_groups(ignored_layers=kept, root_module_types=list(_LAYERS)):
+            made = [item.dep.target for item in group.items if graph.is_out_channel_pruning_fn(item.dep.handler)]
+            if not all(node.outputs for node in made):
+                continue  # these channels are the model's outputs
             count = len(group[0].idxs)
-            found = torch.rand(count, generator=chance) if self.by == "random" else self._measured(group, model)
-            if found is not None and len(found) == count > 1:
-                scores[paths[group[0].dep.target.module]] = _by_part(found.detach().cpu(), group)
+            importance = torch.rand(count, generator=rng) if self.by == "random" else self._measured(group, model)
+            if importance is not None and len(importance) == count > 1:
+                scores[paths[group[0].dep.target.module]] = _by_part(importance.detach().cpu(), group)
         if not scores:
             raise Failure(
                 "none of the chosen layers can lose channels",
@@ -88,10 +96,9 @@ class Structured:
         ways = {"l1": (importance.GroupMagnitudeImportance, 1), "l2": (importance.GroupMagnitudeImportance, 2)}
         make, power = ways.get(self.by, (importance.GroupTaylorImportance, None))
         try:
-            found: Tensor | None = make(p=power)(group) if power else make()(group)
+            return make(p=power)(group) if power else make()(group)  # type: ignore[no-any-return]
         except Exception as problem:
             raise _lost(model, problem) from problem
-        return found
 
     def _ratio(self, model: nn.Module, example: Tensor, scores: Scores, share: float) -> tuple[float, float]:
         """The share of channels that must go, and the share of the cost that goes with them."""
@@ -125,10 +132,12 @@ _COSTS = {"channels": "channels", "flops": "FLOPs", "parameters": "parameters"}
 
 def _summary(of: str, reached: float, scores: Scores, left: Sequence[str]) -> str:
     layers = f"{len(scores)} groups of layers" if len(scores) > 1 else "one group of layers"
-    said = f"pruned: {100 * reached:.1f} % of the {_COSTS[of]}, in {layers} that share their channels"
+    summary = f"pruned: {100 * reached:.1f} % of the {_COSTS[of]}, in {layers} that share their channels"
     if not left:
-        return said
-    return f"{said}\n  the net can't do with fewer channels of {_listed(left)} and of what is added to them: they stay"
+        return summary
+    return (
+        f"{summary}\n  the net can't do with fewer channels of {_listed(left)} and of what is added to them: they stay"
+    )
 
 
 def _listed(paths: Sequence[str]) -> str:
@@ -138,12 +147,6 @@ def _listed(paths: Sequence[str]) -> str:
 
 
 # -- which channels
-
-
-def _chosen(model: nn.Module, on: Sequence[str] | None) -> set[str]:
-    parameters = parameters_under(model, [""] if on is None else on)
-    layers = model.named_modules()
-    return {path for path, layer in layers if _owns(layer) and layer._parameters["weight"] in parameters}
 
 
 def channels_of(model: nn.Module) -> dict[str, int]:
@@ -158,14 +161,6 @@ def _owns(layer: nn.Module) -> bool:
 
 def _is_depthwise(layer: nn.Module) -> bool:
     return isinstance(layer, nn.modules.conv._ConvNd) and layer.groups == layer.out_channels > 1
-
-
-def _groups(graph: Any, kept: list[nn.Module]) -> Iterator[Any]:
-    """The groups of tied channels, but for those that are the model's outputs."""
-    for group in graph.get_all_groups(ignored_layers=kept, root_module_types=list(_LAYERS)):
-        made = [item.dep.target for item in group.items if graph.is_out_channel_pruning_fn(item.dep.handler)]
-        if all(node.outputs for node in made):
-            yield group
 
 
 def _by_part(scores: Tensor, group: Any) -> Tensor:
@@ -186,13 +181,6 @@ def _out(scores: Tensor, ratio: float) -> list[int]:
     count = min(width - 1, round(width * ratio))
     least = scores.mean(dim=0).argsort(stable=True)[:count].tolist()
     return sorted(place + part * width for part in range(parts) for place in least)
-
-
-def _gather_gradients(model: nn.Module, data: "Data") -> None:
-    """What the loss on a few batches says about each weight."""
-    device = next(model.parameters()).device
-    for images, targets in islice(data.train.batches(0), _BATCHES):
-        _LOSSES[data.target.kind](model(images.to(device)), targets.to(device)).backward()
 
 
 # -- taking them out
@@ -251,7 +239,7 @@ def _tried(model: nn.Module, example: Tensor, scores: Scores, ratio: float) -> n
 
 
 def _that_can_go(model: nn.Module, example: Tensor, scores: Scores, share: float) -> Scores:
-    """Those channels without which the net still answers; each kind is tried by itself where together they break it."""
+    """The channels without which the model still runs; each group is tried by itself where together they break it."""
     if _answers_without(model, example, scores, share):
         return scores
     good = {path: one for path, one in scores.items() if _answers_without(model, example, {path: one}, share)}
@@ -265,7 +253,7 @@ def _that_can_go(model: nn.Module, example: Tensor, scores: Scores, share: float
 
 
 def _answers_without(model: nn.Module, example: Tensor, scores: Scores, share: float) -> bool:
-    """Whether the net still answers, and as the whole one does in which nobody reads those channels."""
+    """Whether the model still runs, and its outputs are those of the whole model in which nobody reads the channels."""
     try:
         smaller = _tried(model, example, scores, share)
         if _answer(smaller, example).shape != _answer(deepcopy(model), example).shape:
@@ -273,7 +261,9 @@ def _answers_without(model: nn.Module, example: Tensor, scores: Scores, share: f
         silenced, plain = _silenced(model, example, scores, share)
         if plain.keys() != scores.keys():
             smaller = _tried(model, example, plain, share)
-        return _are_near(_answer(smaller, example), _answer(silenced, example))
+        # but for what another order of sums would change
+        one, other = _answer(smaller, example), _answer(silenced, example)
+        return bool((one - other).abs().max() <= 1e-3 * other.abs().max().clamp_min(1e-6))
     except Exception:  # a net that does not fit together any more can raise anything
         return False
 
@@ -285,34 +275,29 @@ def _answer(model: nn.Module, example: Tensor) -> Tensor:
 
 
 def _silenced(model: nn.Module, example: Tensor, scores: Scores, ratio: float) -> tuple[nn.Module, Scores]:
-    """A copy in which nobody reads the channels that would go, and those that this is told of: the others pass through
-    norms over channels or parameters of the model's own, and without them the outputs differ."""
+    """A copy in which nobody reads the channels that would go, and the scores for which that holds: the other channels
+    pass through norms over channels or parameters of the model's own, and without them the outputs differ."""
     copied, traced = deepcopy(model), deepcopy(model)
     graph = _graph(traced, example)
     paths = {layer: path for path, layer in traced.named_modules()}
-    told: dict[str, Tensor] = {}
+    plain: dict[str, Tensor] = {}
     for path, found in scores.items():
         group = _group(graph, traced.get_submodule(path), _out(found, ratio))
         if any(_is_intricate(item.dep.target.module) for item in group.items):
             continue
-        told[path] = found
+        plain[path] = found
         for item in group.items:
             reader = item.dep.target.module
             if not graph.is_out_channel_pruning_fn(item.dep.handler) and isinstance(reader, _LAYERS):
                 same: Any = copied.get_submodule(paths[reader])
                 same.weight.data[:, item.idxs] = 0
-    return copied, told
+    return copied, plain
 
 
 def _is_intricate(part: Any) -> bool:
     if isinstance(part, nn.modules.conv._ConvNd):
         return part.transposed or (part.groups > 1 and not _is_depthwise(part))
     return isinstance(part, nn.Parameter | nn.LayerNorm | nn.GroupNorm | nn.MultiheadAttention)
-
-
-def _are_near(one: Tensor, other: Tensor) -> bool:
-    """Whether outputs differ by no more than another order of sums would make them."""
-    return bool((one - other).abs().max() <= 1e-3 * other.abs().max().clamp_min(1e-6))
 
 
 def _graph(model: nn.Module, example: Tensor) -> Any:

@@ -1,4 +1,4 @@
-"""Taking the least important of a model out of it, before a phase or little by little."""
+"""Pruning: the least important channels or weights are taken out, before a phase or little by little."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING

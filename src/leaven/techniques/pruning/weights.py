@@ -1,4 +1,4 @@
-"""Single weights taken out by a mask, chosen as torch's own pruning chooses them."""
+"""Individual weights set to zero by a mask, chosen as torch's own pruning chooses them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from typing import Any, Literal
 from zlib import crc32
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 from torch.nn.utils import prune
 
 from leaven.runtime.failures import Failure
@@ -17,7 +17,7 @@ from leaven.runtime.seeding import derive_seed
 
 @dataclass(frozen=True)
 class MaskedLayer:
-    """A layer, the mask over its weight, and the seed by which its lots are drawn."""
+    """A layer, the mask over its weight, and the seed of its random choices."""
 
     layer: nn.Module
     mask: Mask
@@ -26,7 +26,7 @@ class MaskedLayer:
 
 @dataclass(frozen=True)
 class Unstructured:
-    """The weights nearest to zero in each layer, or some by lot."""
+    """The weights nearest to zero in each layer, or random ones."""
 
     by: Literal["l1", "random"] = "l1"
 
@@ -36,9 +36,9 @@ class Unstructured:
         weight = one.layer.weight
         assert isinstance(weight, torch.Tensor)
         scores = weight
-        if self.by == "random":  # the same lots each time, so that a growing share holds the smaller one
-            lots = torch.rand(weight.shape, generator=torch.Generator().manual_seed(one.seed))
-            scores = lots.to(weight.device) * (weight != 0)
+        if self.by == "random":  # the same numbers each time, so that a growing share holds the smaller one
+            random = torch.rand(weight.shape, generator=torch.Generator().manual_seed(one.seed))
+            scores = random.to(weight.device) * (weight != 0)
         way: Any = prune.L1Unstructured(share)
         one.mask.kept.copy_(way.compute_mask(scores, one.mask.kept))
 
@@ -46,8 +46,11 @@ class Unstructured:
 def mask_layers(model: nn.Module, on: Sequence[str] | None, seed: int) -> list[MaskedLayer]:
     """Masks over the chosen layers, or over all; nothing is out yet."""
     chosen = parameters_under(model, [""] if on is None else on)
-    found = [(path, layer) for path, layer in model.named_modules() if _is_prunable(layer)]
-    layers = {path: layer for path, layer in found if _weight(layer) in chosen}
+    layers = {}  # those that multiply by a matrix of weights: linear ones and convolutions of all kinds
+    for path, layer in model.named_modules():
+        weight = _weight(layer)
+        if weight is not None and weight.dim() > 1 and not isinstance(layer, nn.Embedding) and weight in chosen:
+            layers[path] = layer
     if not layers:
         raise Failure(
             "none of the chosen layers has weights that can be pruned", "choose convolutions or linear layers"
@@ -60,25 +63,13 @@ def mask_layers(model: nn.Module, on: Sequence[str] | None, seed: int) -> list[M
 def sparsity_summary(layers: Sequence[MaskedLayer]) -> str:
     """`pruned: 80.0 % of the 1,234 weights in 3 layers are zero; …`."""
     total = sum(one.mask.kept.numel() for one in layers)
-    out = total - sum(int(torch.count_nonzero(_weight_now(one.layer))) for one in layers)  # by earlier masks too
+    weights: list[Any] = [one.layer.weight for one in layers]  # as they are used, under all masks
+    out = total - sum(int(torch.count_nonzero(weight)) for weight in weights)
     where = f"{len(layers)} layers" if len(layers) > 1 else "1 layer"
     return (
         f"pruned: {100 * out / total:.1f} % of the {total:,} weights in {where} are zero; "
         "parameters, FLOPs, size and time stay as they are"
     )
-
-
-def _weight_now(layer: nn.Module) -> Tensor:
-    """A layer's weight as it is used, under all masks."""
-    weight = layer.weight
-    assert isinstance(weight, Tensor)
-    return weight
-
-
-def _is_prunable(layer: nn.Module) -> bool:
-    """Whether a layer multiplies by a matrix of weights: linear ones and convolutions of all kinds."""
-    weight = _weight(layer)
-    return weight is not None and weight.dim() > 1 and not isinstance(layer, nn.Embedding)
 
 
 def _weight(layer: nn.Module) -> nn.Parameter | None:
