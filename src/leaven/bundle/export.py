@@ -46,13 +46,9 @@ def export(
     path = Path(os.fspath(file)) if file is not None else bundle.with_suffix(ENDINGS[to])
     if path.is_dir():
         path = path / bundle.with_suffix(ENDINGS[to]).name
-    final = manifest.takes.exported(
-        manifest.task.exported(model, manifest.target),
-        prepared,
-        size,
-        shape=manifest.shape,
-        preprocess=manifest.preprocess,
-    )
+    exported = manifest.task.exported(model, manifest.target)
+    shape, preprocess = manifest.shape, manifest.preprocess
+    final = manifest.takes.exported(exported, prepared, size, shape=shape, preprocess=preprocess)
     here = next((value.device for value in model.parameters()), torch.device("cpu"))
     write: Callable[..., Callable[..., Tensor]] = {"onnx": _write_onnx, "torch_export": _write_torch}[to]
     about = manifest.task.describe(manifest.target, f"{manifest.takes.noun}s")

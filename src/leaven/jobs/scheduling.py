@@ -12,45 +12,16 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import TYPE_CHECKING
 
 from leaven.jobs.resources import Slots, count_text, missing
+
+if TYPE_CHECKING:
+    from leaven.jobs.store.for_leader import Running, Scheduled
 
 _TURN = "waits for its turn"
 _AT_ONCE = 20  # jobs, or sweeps, that are handed to a queue elsewhere before others are looked at again
 START = 1.0  # seconds that a job counts for as soon as it starts, however short it is
-
-
-class Queued(Protocol):
-    """What the order depends on."""
-
-    @property
-    def id(self) -> int: ...
-    @property
-    def owner(self) -> str: ...
-    @property
-    def batch(self) -> str: ...
-    @property
-    def priority(self) -> int: ...
-    @property
-    def cpus(self) -> int: ...
-    @property
-    def memory(self) -> int: ...
-    @property
-    def gpus(self) -> int: ...
-    @property
-    def minutes(self) -> float | None: ...
-
-
-class Runs(Queued, Protocol):
-    """What is known of a job that runs."""
-
-    @property
-    def seconds_left(self) -> float: ...  # infinite, if it has no time limit
-    @property
-    def is_preemptible(self) -> bool: ...
-    @property
-    def is_leaving(self) -> bool: ...  # whether it was asked to make room
 
 
 @dataclass(frozen=True)
@@ -88,7 +59,7 @@ class Choice:
     has_more: bool = False
 
 
-def choose_all(queue: Iterable[Queued], running: Iterable[Queued], users: Users | None = None) -> Choice:
+def choose_all(queue: Iterable[Scheduled], running: Iterable[Scheduled], users: Users | None = None) -> Choice:
     """All of a queue, in turn, as far as quotas let them, some at a time: what it goes to has a queue of its own, and
     handing it over takes a moment for each."""
     shares = _Shares(running, users or Users())
@@ -107,8 +78,8 @@ def choose_all(queue: Iterable[Queued], running: Iterable[Queued], users: Users 
 
 
 def choose(
-    queue: Iterable[Queued],
-    running: Iterable[Runs],
+    queue: Iterable[Scheduled],
+    running: Iterable[Running],
     capacities: Mapping[int, Slots],
     devices_in_use: Sequence[int] = (),
     users: Users | None = None,
@@ -151,7 +122,7 @@ def choose(
     return choice
 
 
-def _victims(job: Queued, free: Slots, running: Sequence[Runs]) -> list[int]:
+def _victims(job: Scheduled, free: Slots, running: Sequence[Running]) -> list[int]:
     """The running jobs that must make room for one of a higher priority; none if that would not be enough."""
     for other in running:
         free += needs(other) if other.is_leaving else Slots()
@@ -166,7 +137,7 @@ def _victims(job: Queued, free: Slots, running: Sequence[Runs]) -> list[int]:
     return victims if free.has(needs(job)) else []
 
 
-def _seconds_until(need: Slots, free: Slots, running: Sequence[Runs]) -> float:
+def _seconds_until(need: Slots, free: Slots, running: Sequence[Running]) -> float:
     """In how many seconds there is room for a job, by the time limits of what runs."""
     for other in sorted(running, key=lambda each: each.seconds_left):
         free += needs(other)
@@ -175,7 +146,7 @@ def _seconds_until(need: Slots, free: Slots, running: Sequence[Runs]) -> float:
     return math.inf
 
 
-def needs(job: Queued) -> Slots:
+def needs(job: Scheduled) -> Slots:
     """What a job takes of an environment while it runs."""
     return Slots(job.cpus, job.memory, job.gpus)
 
@@ -183,7 +154,7 @@ def needs(job: Queued) -> Slots:
 class _Shares:
     """What each owner has used, and what owners and batches have running."""
 
-    def __init__(self, running: Iterable[Queued], users: Users) -> None:
+    def __init__(self, running: Iterable[Scheduled], users: Users) -> None:
         self._used = dict(users.used)
         self._quotas = users.quotas
         self._running: dict[str, Slots] = {}
@@ -192,21 +163,21 @@ class _Shares:
         for job in running:
             self._add(job)
 
-    def _add(self, job: Queued) -> None:
+    def _add(self, job: Scheduled) -> None:
         self._running[job.owner] = self._running.get(job.owner, Slots()) + needs(job)
         self._owners[job.owner] += 1
         self._batches[_batch(job)] += 1
 
-    def count(self, job: Queued) -> None:
+    def count(self, job: Scheduled) -> None:
         """Count a job that starts."""
         self._add(job)
         self._used[job.owner] = self._used.get(job.owner, 0.0) + START * job.cpus
 
-    def turn(self, job: Queued) -> tuple[int, float, int, int]:
+    def turn(self, job: Scheduled) -> tuple[int, float, int, int]:
         """Orders jobs, the next first."""
         return -job.priority, self._used.get(job.owner, 0.0), self._batches[_batch(job)], job.id
 
-    def over_quota(self, job: Queued) -> str:
+    def over_quota(self, job: Scheduled) -> str:
         """`the quota of bob is 4 cores`, where a job would exceed it; empty where it does not."""
         quota = self._quotas.get(job.owner) or self._quotas.get("*")
         if quota is None:
@@ -222,11 +193,11 @@ class _Shares:
         return ""
 
 
-def _batch(job: Queued) -> str:
+def _batch(job: Scheduled) -> str:
     return job.batch or f"job {job.id}"
 
 
-def _in_turn(queue: Iterable[Queued], shares: _Shares) -> Iterable[Queued]:
+def _in_turn(queue: Iterable[Scheduled], shares: _Shares) -> Iterable[Scheduled]:
     """The jobs in their order, which changes as jobs are started: a place that has become later is corrected when it
     comes up, since shares only grow."""
     waiting = [(shares.turn(job), job) for job in queue]

@@ -3,7 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -66,7 +66,12 @@ class Judgement:
     expected: str = ""
 
 
-class Evaluate(Protocol):
+@dataclass(frozen=True)
+class Evaluate:
+    """The `evaluate` of a task, which measures by a judgement that depends on the target."""
+
+    judgement: Callable[[Any], Judgement]
+
     def __call__(
         self,
         run: Run,
@@ -75,23 +80,8 @@ class Evaluate(Protocol):
         metrics: Metrics,
         criterion: Criterion | None = None,
         step: EvalStep = outputs_of,
-    ) -> dict[str, float]: ...
-
-
-def evaluates(judgement: Callable[[Any], Judgement]) -> Evaluate:
-    """The `evaluate` of a task, which measures by a judgement that depends on the target."""
-
-    def evaluate_split(
-        run: Run,
-        model: nn.Module,
-        split: Split,
-        metrics: Metrics,
-        criterion: Criterion | None = None,
-        step: EvalStep = outputs_of,
     ) -> dict[str, float]:
-        return evaluate(run, model, split, metrics, criterion, step, judgement(split.target))
-
-    return evaluate_split
+        return evaluate(run, model, split, metrics, criterion, step, self.judgement(split.target))
 
 
 @torch.no_grad()

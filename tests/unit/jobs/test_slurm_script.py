@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from leaven.jobs.environments.environment import Refused, Task, Unreachable
-from leaven.jobs.environments.slurm import Slurm
+from leaven.jobs.environments.slurm import Slurm, batch_script
 from leaven.jobs.environments.slurm_reasons import why_it_waits
-from leaven.jobs.environments.slurm_script import batch_script
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import Entry, Outcome
 

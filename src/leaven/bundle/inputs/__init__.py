@@ -1,7 +1,7 @@
 """What a model takes: images or texts, each a class that knows all that differs between them.
 
     protocol.py        what such a class must offer
-    images.py          images, arrays and tensors; `opening.py` and `files.py` read what a person gives
+    images.py          images, arrays and tensors; `opening.py` opens them, `image_arguments.py` reads a command line
     texts.py           texts and pairs of them; `text_arguments.py` reads a command line
 
 Decides which of the classes an example, or the description in a bundle, is of. Another kind of input is another class.

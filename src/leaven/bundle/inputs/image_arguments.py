@@ -1,15 +1,42 @@
 """Which images are meant on the command line: files, those in a folder or of a pattern, those that a table names."""
 
+import glob
 import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from leaven.bundle.inputs.files import find_files
+from leaven.bundle.inputs.opening import HEIC_ENDINGS
 from leaven.formats.finding import BadSource
-from leaven.formats.image_folder import is_image
+from leaven.formats.image_folder import IMAGE_ENDINGS, files_below, is_image
 from leaven.formats.tables import Embedded, Layout, is_table_like, layout_like, open_table
 from leaven.runtime.failures import Failure
 from leaven.sources.columns import ImageColumn
+
+
+def is_folder_or_pattern(given: str) -> bool:
+    """Whether a path means any number of files; a file whose name looks like a pattern is that file."""
+    return os.path.isdir(given) or (
+        glob.has_magic(given) and not os.path.exists(given) and not given.startswith(("http://", "https://"))
+    )
+
+
+def find_files(inputs: Sequence[str]) -> tuple[list[str], list[Failure]]:
+    """The files that are meant, each once; and what is wrong where there are none."""
+    files: dict[str, None] = {}
+    problems = []
+    for given in inputs:
+        if not is_folder_or_pattern(given):
+            there = [given]
+        elif os.path.isdir(given):
+            there = sorted(f for f in files_below(Path(given)) if f.lower().endswith((*IMAGE_ENDINGS, *HEIC_ENDINGS)))
+            if not there:
+                problems.append(Failure(f"{given} has no images", f"images end in {', '.join(IMAGE_ENDINGS)}"))
+        else:
+            there = sorted(file for file in glob.glob(given, recursive=True) if os.path.isfile(file))
+            if not there:
+                problems.append(Failure(f"no file matches {given}"))
+        files |= dict.fromkeys(there)
+    return list(files), problems
 
 
 def find_images(

@@ -15,10 +15,9 @@ import torch
 from PIL import Image
 from torch import Tensor, nn
 
-from leaven.bundle.inputs.files import find_files, is_folder_or_pattern
-from leaven.bundle.inputs.image_arguments import find_images
+from leaven.bundle.inputs.image_arguments import find_files, find_images, is_folder_or_pattern
 from leaven.bundle.inputs.opening import as_image
-from leaven.bundle.inputs.protocol import Example, Exported, Meant
+from leaven.bundle.inputs.protocol import Example, Exported, Meant, Size
 from leaven.bundle.inputs.table_layout import layout_of, layout_to_json
 from leaven.bundle.measured import Measured
 from leaven.formats.tables import PLAIN, Layout, is_table_like, layout_like, open_table
@@ -217,13 +216,7 @@ class Images:
     # -- to export
 
     def exported(
-        self,
-        model: nn.Module,
-        prepared: Sequence[Any],
-        size: int | tuple[int, int] | None,
-        *,
-        shape: Sequence[int],
-        preprocess: Any,
+        self, model: nn.Module, prepared: Sequence[Any], size: Size, *, shape: Sequence[int], preprocess: Any
     ) -> Exported:
         """Batches of any number of images, all of one size."""
         height, width = (size, size) if isinstance(size, int) else size or shape[-2:]

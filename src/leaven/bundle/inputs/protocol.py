@@ -15,6 +15,8 @@ from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.failures import Failure
 from leaven.tasks.protocol import Task
 
+Size = int | tuple[int, int] | None  # of images, both sides alike or height and width
+
 
 class Example(NamedTuple):
     """An input to try a model with, as Python and as the command line have it."""
@@ -123,12 +125,6 @@ class InputKind(Protocol):
     # -- to export
 
     def exported(
-        self,
-        model: nn.Module,
-        prepared: Sequence[Any],
-        size: int | tuple[int, int] | None,
-        *,
-        shape: Sequence[int],
-        preprocess: Any,
+        self, model: nn.Module, prepared: Sequence[Any], size: Size, *, shape: Sequence[int], preprocess: Any
     ) -> Exported:
         """The model for other programs, with a batch of the golden inputs, in the size that is asked for."""

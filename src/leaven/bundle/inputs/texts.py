@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from leaven.bundle.inputs.protocol import Example, Exported, Meant
+from leaven.bundle.inputs.protocol import Example, Exported, Meant, Size
 from leaven.bundle.inputs.table_layout import layout_of, layout_to_json
 from leaven.bundle.inputs.text_arguments import find_texts, in_one_line
 from leaven.bundle.labels import relabelled
@@ -167,13 +167,7 @@ class Texts:
     # -- to export
 
     def exported(
-        self,
-        model: nn.Module,
-        prepared: Sequence[Any],
-        size: int | tuple[int, int] | None,
-        *,
-        shape: Sequence[int],
-        preprocess: Any,
+        self, model: nn.Module, prepared: Sequence[Any], size: Size, *, shape: Sequence[int], preprocess: Any
     ) -> Exported:
         """Batches of any number of texts, of any length that the model takes, by the names of their tensors."""
         if size is not None:

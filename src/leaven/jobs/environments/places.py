@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
-from typing import Any, Protocol
+from typing import Any
 
 from leaven.files.atomic_files import write_text
 from leaven.formats import run_folder
@@ -38,41 +38,7 @@ _HELLO = b"hello"
 _SENT = "sent.json"  # the file that says which run is fetched when an attempt has ended
 
 
-class Place(Protocol):
-    """Where attempts have their files."""
-
-    def send(self, task: Task) -> list[str]:
-        """Put all that an attempt needs there; the arguments of the agent that runs it."""
-
-    def outcome(self, attempt: str) -> Status | None:
-        """How an attempt ended, once all that it has written is here; None while the place does not say."""
-
-    def has_begun(self, attempt: str) -> bool:
-        """Whether its program has begun, or that is not known."""
-
-    def is_alive(self, attempt: str) -> bool:
-        """Whether an agent or a program of it is seen to live, whatever the engine says."""
-
-    def stop(self, attempt: str, grace: float) -> None:
-        """Let an attempt save and stop; one that has not begun will not begin."""
-
-    def is_stopping(self, attempt: str) -> bool:
-        """Whether it was asked to stop."""
-
-    def follow(self, attempt: str) -> None:
-        """Get what says how far an attempt is."""
-
-    def rescue(self, attempt: str) -> None:
-        """Get what an attempt has saved that will not say any more how it ended."""
-
-    def log(self, attempt: str, start: Position, most: int) -> tuple[bytes, Position]:
-        """At most that many bytes of its log, and the position after them."""
-
-    def check(self) -> Iterator[Check]:
-        """Whether the place can be used."""
-
-
-def place_of(settings: Mapping[str, Any], attempts: Path, python: str) -> Place:
+def place_of(settings: Mapping[str, Any], attempts: Path, python: str) -> "SharedDrive":
     """The place that the settings of an environment name."""
     grace, log_limit = float(settings.get("grace", GRACE)), int(settings.get("log_limit") or 0)
     machine = _Machine(python, str(settings.get("folder") or ""), grace, log_limit)
@@ -101,53 +67,59 @@ class _Machine:
 
 
 class SharedDrive:
-    """The folder of attempts is on a drive that all machines see under the same path."""
+    """The files of attempts on a drive that all machines see under the same path."""
 
     def __init__(self, attempts: Path, machine: _Machine) -> None:
         self._attempts = attempts
         self._machine = machine
 
     def send(self, task: Task) -> list[str]:
+        """Put all that an attempt needs there; the arguments of the agent that runs it."""
         self._machine.describe(task, there=task)
         return [str(task.folder)]
 
     def outcome(self, attempt: str) -> Status | None:
+        """The end of an attempt, once all that it has written is here; None while the place does not say."""
         return outcome_in(self._attempts / attempt)
 
     def has_begun(self, attempt: str) -> bool:
+        """Whether its program has begun, or that is not known."""
         folder = self._attempts / attempt
         return (folder / supervisor.BEGUN).exists() or (folder / supervisor.OUTCOME).exists()
 
     def is_alive(self, attempt: str) -> bool:
+        """Whether an agent or a program of it is seen to live, whatever the engine says."""
         return is_alive(self._attempts / attempt, attempt)
 
     def stop(self, attempt: str, grace: float) -> None:
+        """Let an attempt save and stop; one that has not begun will not begin."""
         ask_to_stop(self._attempts / attempt, grace)
 
     def is_stopping(self, attempt: str) -> bool:
+        """Whether it was asked to stop."""
         return is_asked_to_stop(self._attempts / attempt)
 
     def follow(self, attempt: str) -> None:
-        """It is here."""
+        """Get the file that says how far an attempt is."""
 
     def rescue(self, attempt: str) -> None:
-        """It is here."""
+        """Get the files that an attempt has saved that will not say any more how it ended."""
 
     def log(self, attempt: str, start: Position, most: int) -> tuple[bytes, Position]:
+        """At most that many bytes of its log, and the position after them."""
         return read_log(self._attempts / attempt, start, most)
 
     def check(self) -> Iterator[Check]:
-        yield Check(
-            f"folder {self._attempts.parent}", True, "must be on a drive that all machines see; the tiny job tells"
-        )
+        """Whether the place can be used."""
+        what, fact = f"folder {self._attempts.parent}", "must be on a drive that all machines see; the tiny job tells"
+        yield Check(what, True, fact)
 
 
-class ObjectStore:
+class ObjectStore(SharedDrive):
     """Attempts are carried through an object store; each has a folder of its own there, with a copy of its run."""
 
     def __init__(self, attempts: Path, machine: _Machine, address: str, scratch: PurePosixPath) -> None:
-        self._attempts = attempts
-        self._machine = machine
+        super().__init__(attempts, machine)
         self._address = address.rstrip("/")
         self._scratch = scratch
         self._opened: Folder | None = None
@@ -208,9 +180,6 @@ class ObjectStore:
             if not is_asked_to_stop(folder):
                 self._at(attempt).write(supervisor.STOP, json.dumps({"grace": grace}).encode())
         ask_to_stop(folder, grace)
-
-    def is_stopping(self, attempt: str) -> bool:
-        return is_asked_to_stop(self._attempts / attempt)
 
     def follow(self, attempt: str) -> None:
         run = run_folder.read_json(self._attempts / attempt / _SENT).get("run")

@@ -12,6 +12,7 @@ answering. Options are given on their command line, where a folder may have any 
 
 import os
 import re
+import shlex
 import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,13 +21,14 @@ from typing import Any
 
 from leaven.files.atomic_files import write_text
 from leaven.jobs import supervisor
+from leaven.jobs.agent import ADDRESS, FIRST, NODE
 from leaven.jobs.environments import following
 from leaven.jobs.environments.answers import not_understood, run_command
 from leaven.jobs.environments.environment import Check, Refused, Task, Unreachable
 from leaven.jobs.environments.following import PREFIX, EngineEnvironment, EngineStatus, NotYet
 from leaven.jobs.environments.keys import Form
+from leaven.jobs.environments.launching import agent_command
 from leaven.jobs.environments.slurm_reasons import why_it_waits
-from leaven.jobs.environments.slurm_script import PRINTED, batch_script
 from leaven.jobs.states import Outcome
 
 KEYS = {
@@ -35,6 +37,12 @@ KEYS = {
     "options": Form.STRINGS,
 }
 SCRIPT = "job.sh"
+PRINTED = "slurm.log"  # the file with what Slurm and the agent print; the program's log is the agent's
+_ADDRESSES = (  # by which nodes can reach each other
+    "address() { scontrol show node \"$1\" | sed -n 's/.*NodeAddr=\\([^ ]*\\).*/\\1/p'; }",
+    "export -f address",
+    f'export {FIRST}="$(address "$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)")"',
+)
 ARRAY = "array"  # the file with the attempts of an array
 _ARRAY = "array-"  # begins the names of arrays, after the prefix and before the first attempt
 _LARGEST = 1000  # tasks of an array: MaxArraySize of a cluster that does not say
@@ -186,6 +194,31 @@ class Slurm(EngineEnvironment):
         help = "" if is_there else "set `python` of the environment: it must be there on every node"
         yield Check(f"Python {self._python}", is_there, "found here" if is_there else "not found here", help)
         yield from self._place.check()
+
+
+def batch_script(python: str, arguments: Sequence[Sequence[str]], nodes: int = 1, grace: float = 0.0) -> str:
+    """The script of a batch job that runs an agent on each node, or of an array whose tasks do."""
+    cases = [f"{number}) set -- {shlex.join(words)} ;;" for number, words in enumerate(arguments, 1)]
+    stale = " ".join(f'"$1"/{{,node-*/}}{name}' for name in (supervisor.BEGUN, supervisor.TOLD, supervisor.OUTCOME))
+    agent = f'{shlex.join(agent_command(python, []))} "$@"'
+    # on several nodes, the first that ends badly ends all, so others let the first node save
+    named = f'export {NODE}="$SLURM_PROCID" {ADDRESS}="$(address "$SLURMD_NODENAME")"'
+    wait = f'[ "$SLURM_PROCID" = 0 ] || [ "$asked" ] || sleep {grace:.0f}'
+    on_each = f'{named}; trap asked=1 TERM; "$@" || {{ {wait}; exit 1; }}'
+    lines = [
+        "#!/bin/bash",
+        'case "${SLURM_ARRAY_TASK_ID:-1}" in',
+        *cases,
+        "esac",
+        "umask 077",
+        f'mkdir -p "$1" && exec >> "$1/{PRINTED}" 2>&1',
+        # what was left by one that Slurm has preempted, and begins again
+        f'[ "${{SLURM_RESTART_COUNT:-0}}" = 0 ] || rm -f {stale}',
+        *(_ADDRESSES if nodes > 1 else ()),
+        'exec srun --kill-on-bad-exit=1 --cpus-per-task="$SLURM_CPUS_PER_TASK" \\',
+        f"    {agent}" if nodes == 1 else f"    bash -c {shlex.quote(on_each)} bash {agent}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 def status_of(id: str, state: str, reason: str, last_words: str) -> EngineStatus:

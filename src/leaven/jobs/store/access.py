@@ -5,16 +5,23 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from sqlalchemy import Connection, Engine, func, select, update
+from sqlalchemy import Connection, Engine, func, insert, select, update
 from sqlalchemy.dialects import postgresql, sqlite
 
-from leaven.jobs.store.events import note
 from leaven.jobs.store.failures import raising_store_errors
 from leaven.jobs.store.identity import user_of
 from leaven.jobs.store.records import Agent
-from leaven.jobs.store.schema import agents, facts, jobs, revisions
+from leaven.jobs.store.schema import agents, events, facts, jobs, revisions
 
 _AT_ONCE = 500  # ids in a statement
+
+
+def note(connection: Connection, jobs: Sequence[int], actor: str, what: str, detail: str = "") -> None:
+    """Add an event to some jobs, in the transaction that changes them."""
+    if jobs:
+        now = time.time()
+        rows = [{"job": job, "at": now, "actor": actor, "what": what, "detail": detail} for job in jobs]
+        connection.execute(insert(events), rows)
 
 
 def in_parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:

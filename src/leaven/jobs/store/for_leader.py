@@ -10,8 +10,7 @@ from typing import Any
 from sqlalchemy import insert, or_, select, update
 
 from leaven.jobs.states import ACTIVE, ENDED, State, Wanted
-from leaven.jobs.store.access import Access, in_parts
-from leaven.jobs.store.events import note
+from leaven.jobs.store.access import Access, in_parts, note
 from leaven.jobs.store.schema import attempts, dependencies, jobs, usage
 
 
@@ -53,7 +52,7 @@ class Running(Scheduled):
 
     @property
     def seconds_left(self) -> float:
-        """How long it may still run. However the time of day jumps, it is not longer than its limit."""
+        """How long it may still run: infinite without a limit, and never longer, however the time of day jumps."""
         if self.minutes is None:
             return math.inf
         limit = 60 * self.minutes
@@ -65,6 +64,7 @@ class Running(Scheduled):
 
     @property
     def is_leaving(self) -> bool:
+        """Whether it was asked to make room."""
         return self.preempted == self.attempt
 
 

@@ -13,8 +13,7 @@ from typing import Any
 from sqlalchemy import Connection, Engine, and_, delete, func, or_, select, update
 
 from leaven.jobs.states import ACTIVE, ENDED, Outcome, State, Wanted
-from leaven.jobs.store.access import Access
-from leaven.jobs.store.events import note
+from leaven.jobs.store.access import Access, note
 from leaven.jobs.store.failures import NotAllowed
 from leaven.jobs.store.records import Attempt, Job
 from leaven.jobs.store.schema import agents, attempts, environments, events, jobs

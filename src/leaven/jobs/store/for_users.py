@@ -16,8 +16,7 @@ from sqlalchemy.exc import IntegrityError
 from leaven.jobs.problem import NameTaken
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import ENDED, Entry, State, Wanted
-from leaven.jobs.store.access import Access, in_parts
-from leaven.jobs.store.events import note
+from leaven.jobs.store.access import Access, in_parts, note
 from leaven.jobs.store.failures import StoreError, raising_store_errors
 from leaven.jobs.store.identity import agent_of
 from leaven.jobs.store.records import Attempt, EnvironmentRecord, Event, Job

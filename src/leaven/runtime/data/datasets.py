@@ -7,7 +7,7 @@ Python objects are in `torch_datasets.py`. The split is decided in `splits.py`, 
 import os
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from hashlib import blake2b
 from io import BytesIO
 from pathlib import Path
@@ -68,8 +68,8 @@ def digits() -> Dataset:
     pixels = np.rint(bunch.images * (255 / 16)).astype(np.uint8)
     labels = [int(label) for label in bunch.target]
     classes = Classes(tuple(str(name) for name in bunch.target_names))
-    opener = Pixels(pixels)
-    name, digests = _Numbered("digit"), opener.digests
+    opener, names = Pixels(pixels), [f"digit {index}" for index in range(len(labels))]
+    name, digests = names.__getitem__, opener.digests
     return Dataset(classes, labels, len(labels), opener, name, in_memory=True, digests=digests)
 
 
@@ -89,29 +89,6 @@ class Pixels:
 def content_digest(content: bytes) -> bytes:
     """What identifies the content of a file or of an image."""
     return blake2b(content, digest_size=16).digest()
-
-
-@dataclass(frozen=True)
-class _Numbered:
-    """Names samples that have no name."""
-
-    noun: str
-
-    def __call__(self, index: int) -> str:
-        return f"{self.noun} {index}"
-
-
-@dataclass(frozen=True)
-class Named:
-    """Names samples by a list."""
-
-    names: Sequence[str]
-
-    def __len__(self) -> int:
-        return len(self.names)
-
-    def __call__(self, index: int) -> str:
-        return self.names[index]
 
 
 @dataclass(frozen=True)
@@ -235,32 +212,20 @@ def opened(source: Source) -> Dataset:
         raise Failure("\n".join((bad.finding.fact, *bad.finding.notes)), bad.finding.help) from None
     for finding in samples.findings:
         warnings.warn(finding.fact, Caution, stacklevel=3)
+    columns, layout = (source.inputs.columns, source.layout) if isinstance(source, Table) else ((), PLAIN)
+    ending = source.ending if isinstance(source, Table) else ""
+    files, splits, in_memory = samples.files, samples.predefined, True
+    opener: Texts | Pixels | ImageFiles
     if samples.texts is not None or isinstance(source, TextFolder):
-        read = ListedTexts(samples.texts) if samples.texts is not None else TextFiles(samples.files)
-        columns, layout = (source.inputs.columns, source.layout) if isinstance(source, Table) else ((), PLAIN)
-        texts = Texts(read, samples.files, columns, layout)
-        size, splits = len(samples.files), samples.predefined
-        return Dataset(samples.target, samples.values, size, texts, texts.name, splits, True, texts.digests)
-    if samples.pixels is not None:
-        stored, names = Pixels(samples.pixels), Named(samples.files)
-        digests = stored.digests
-        return Dataset(
-            samples.target,
-            samples.values,
-            len(names),
-            stored,
-            names,
-            samples.predefined,
-            in_memory=True,
-            digests=digests,
-        )
-    opener = ImageFiles(samples.files, contents=samples.images)
-    if isinstance(source, Table):
-        opener = replace(opener, columns=source.inputs.columns, layout=source.layout, ending=source.ending)
-    digests = opener.digests
-    return Dataset(
-        samples.target, samples.values, len(samples.files), opener, opener.name, samples.predefined, digests=digests
-    )
+        read = TextFiles(files) if samples.texts is None else samples.texts.__getitem__
+        opener = Texts(read, files, columns, layout)
+    elif samples.pixels is not None:
+        opener = Pixels(samples.pixels)
+    else:
+        opener = ImageFiles(files, contents=samples.images, columns=columns, layout=layout, ending=ending)
+        in_memory = False
+    name, digests = files.__getitem__, opener.digests
+    return Dataset(samples.target, samples.values, len(files), opener, name, splits, in_memory, digests)
 
 
 # -- texts
@@ -288,16 +253,6 @@ class Texts:
         return [
             content_digest("\0".join(parts_of(self.read(index))).encode(errors="replace")) for index in indices.tolist()
         ]
-
-
-@dataclass(frozen=True)
-class ListedTexts:
-    """Texts in memory."""
-
-    texts: Sequence[Text]
-
-    def __call__(self, index: int) -> Text:
-        return self.texts[index]
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 from leaven.formats.image_folder import PART_NAMES
 from leaven.formats.target import BadTarget, TargetReader
 from leaven.formats.texts import Text, text_columns
-from leaven.runtime.data.datasets import LABEL, Dataset, ListedTexts, Texts
+from leaven.runtime.data.datasets import LABEL, Dataset, Texts
 from leaven.runtime.downloads import from_hub, rank_zero_first
 from leaven.runtime.failures import Failure
 from leaven.sources.source import predefined
@@ -44,7 +44,7 @@ def hub_dataset(
         made, values = target.read(given)
     except BadTarget as bad:
         raise Failure(f"{name if bad.at is None else places[bad.at]} {bad.fact}", bad.help, "data.source") from None
-    reads = Texts(ListedTexts(texts), places, columns)
+    reads = Texts(texts.__getitem__, places, columns)
     sizes = predefined({split: len(rows) for split, rows in splits.items()})
     return Dataset(made, values, len(texts), reads, reads.name, sizes, True, reads.digests)
 

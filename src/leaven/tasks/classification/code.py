@@ -22,7 +22,7 @@ from leaven.tasks.guesses import MostFrequentClass
 from leaven.tasks.protocol import Description
 from leaven.tasks.reports import names_on_card
 from leaven.tasks.rows import row, row_size
-from leaven.tasks.scoring import Judgement, Mean, Metrics, evaluates
+from leaven.tasks.scoring import Evaluate, Judgement, Mean, Metrics
 
 __all__ = [
     "Evaluation",
@@ -45,7 +45,7 @@ __all__ = [
 ]
 
 
-evaluate = evaluates(
+evaluate = Evaluate(
     lambda target: Judgement(MostFrequentClass(target.names))
 )  # {"val.loss": 0.2, "val.accuracy": 0.95}
 

@@ -16,7 +16,7 @@ from leaven.tasks.multilabel.target import LabelSet
 from leaven.tasks.protocol import Description
 from leaven.tasks.reports import names_on_card
 from leaven.tasks.rows import row, row_size
-from leaven.tasks.scoring import Judgement, Mean, Metrics, evaluates
+from leaven.tasks.scoring import Evaluate, Judgement, Mean, Metrics
 
 __all__ = [
     "Evaluation",
@@ -41,7 +41,7 @@ def _judgement(target: LabelSet) -> Judgement:
     return Judgement(LabelFrequencies(target.names), partial(measured, target=target), expected=expected)
 
 
-evaluate = evaluates(_judgement)  # {"val.loss": 0.3, "val.f1": 0.8}
+evaluate = Evaluate(_judgement)  # {"val.loss": 0.3, "val.f1": 0.8}
 
 
 def measured(outputs: Tensor, targets: Tensor, target: LabelSet) -> tuple[Tensor, Tensor]:

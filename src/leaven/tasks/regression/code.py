@@ -17,7 +17,7 @@ from leaven.tasks.regression.evaluation import Evaluation, Tally
 from leaven.tasks.regression.prediction import Prediction, in_units, predictions
 from leaven.tasks.regression.target import Quantities
 from leaven.tasks.rows import row, row_size
-from leaven.tasks.scoring import Judgement, Mean, Metrics, evaluates
+from leaven.tasks.scoring import Evaluate, Judgement, Mean, Metrics, evaluates
 from leaven.terminal.visible import as_code, in_markdown, visible
 
 __all__ = [
@@ -42,7 +42,7 @@ def _judgement(target: Quantities) -> Judgement:
     return Judgement(TrainingMean(in_own_units), in_own_units, is_exact=True)
 
 
-evaluate = evaluates(_judgement)  # the loss on standardised numbers, metrics in their own units: {"val.mae": 2.1}
+evaluate = Evaluate(_judgement)  # the loss on standardised numbers, metrics in their own units: {"val.mae": 2.1}
 
 
 def measured(outputs: Tensor, targets: Tensor, target: Quantities) -> tuple[Tensor, Tensor]:

@@ -19,7 +19,7 @@ from leaven.runtime.model.builder import record
 from leaven.tasks.guesses import MostFrequentPixel
 from leaven.tasks.protocol import Description
 from leaven.tasks.reports import names_on_card
-from leaven.tasks.scoring import Criterion, Judgement, Mean, Metrics, evaluates
+from leaven.tasks.scoring import Criterion, Evaluate, Judgement, Mean, Metrics
 from leaven.tasks.segmentation.decoder import add_decoder
 from leaven.tasks.segmentation.evaluation import Evaluation, Tally
 from leaven.tasks.segmentation.masks import as_moved, as_target, read_mask, shares
@@ -151,7 +151,7 @@ def measured(outputs: Any, targets: Tensor) -> tuple[Tensor, Tensor]:
 
 
 # at the size to which the images are resized: {"val.iou": 0.71}
-evaluate = evaluates(lambda target: Judgement(MostFrequentPixel(target.names, measured), measured))
+evaluate = Evaluate(lambda target: Judgement(MostFrequentPixel(target.names, measured), measured))
 
 
 class Logits(nn.Module):
