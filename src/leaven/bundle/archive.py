@@ -93,7 +93,7 @@ def damaged(path: str | os.PathLike[str], what: str) -> Failure:
 
 
 def _fault(sizes: Sequence[tuple[str, int]]) -> str | None:
-    """What is wrong with the members, if anything: a bundle has known names, each once, and not too large."""
+    """The fault of the members, if any: a bundle has known names, each once, and not too large."""
     names = [name for name, _ in sizes]
     if len(names) > MOST_MEMBERS:
         return f"it has {len(names)} members"

@@ -16,7 +16,7 @@ UNFIT = (RuntimeError, ValueError, AssertionError)  # what models raise for inpu
 
 
 def prepare(taken: Any, steps: Steps, samples: Samples) -> tuple[Any, Place]:
-    """What the model gets for an image or a text, and where it lies in the image, if that matters for its outputs."""
+    """The model's input for an image or a text, and where it lies in the image, if that matters for its outputs."""
     if samples.is_placed:
         return prepared(taken, steps)
     made = taken if steps is None else steps(taken)

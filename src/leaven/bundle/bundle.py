@@ -56,12 +56,12 @@ class Bundle:
 
     @property
     def target(self) -> Target:
-        """What the model predicts."""
+        """The target of the model: the meaning of its outputs."""
         return self.manifest.target
 
     @property
     def classes(self) -> tuple[str, ...]:
-        """What each output of the model stands for: the classes of a classifier."""
+        """The name of each output of the model: the classes of a classifier."""
         return self.manifest.target.names
 
     @property
@@ -81,7 +81,7 @@ class Bundle:
     # -- predicting
 
     def __call__(self, given: Any) -> Any:
-        """What the model predicts for an image, or for each of a list of them.
+        """The prediction for an image, or those for a list of them.
 
         An image is a path, a URL, bytes, a PIL image, an array (height × width × channels; integers up to 255 or
         floats up to 1) or a tensor (channels × height × width). A folder or a pattern such as "*.jpg" means its images:
@@ -94,7 +94,7 @@ class Bundle:
         return self._all([given])[0] if takes.is_one(given) else self._all(given)
 
     def _all(self, several: Sequence[Any]) -> list[Prediction]:
-        """What the model predicts for each of some inputs; a failure is raised at the first that can't be used."""
+        """The predictions for some inputs; a failure is raised at the first that can't be used."""
         found = []
         for answer in self.each(several):
             if isinstance(answer, Failure):
@@ -103,7 +103,7 @@ class Bundle:
         return found
 
     def each(self, inputs: Iterable[Any], *, batch: int = BATCH) -> Iterator[Prediction | Failure]:
-        """What the model predicts for each input in turn; a failure for one that can't be used."""
+        """The prediction for each input in turn; a failure for one that can't be used."""
         waiting, done = iter(inputs), 0
         while chunk := list(islice(waiting, batch)):
             yield from self._predictions(chunk, done)

@@ -43,7 +43,7 @@ def prepared(made: Tensor, takes: InputKind, steps: Steps) -> Any:
 
 
 def rows_of(model: nn.Module, inputs: list[Any], task: Task) -> list[Tensor]:
-    """What the model computes for each input, one at a time: they may differ in size."""
+    """The row of outputs for each input, one at a time: they may differ in size."""
     place = next((value for value in model.parameters()), torch.empty(0))
     with evaluating(model), torch.no_grad(), fixed_seed():
         return [task.row(model, moved(one, place.device, place.dtype)) for one in inputs]

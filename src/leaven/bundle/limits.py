@@ -37,7 +37,7 @@ FLATTEST_INPUT = 16  # the longer side of an image, relative to the other
 
 
 class TooLarge(ValueError):
-    """What a bundle describes is larger than the limits here."""
+    """A bundle describes something larger than the limits here."""
 
 
 def most_elements(weights: Mapping[str, Tensor], *, is_pruned: bool, is_over: bool, is_text: bool) -> int:
@@ -49,7 +49,7 @@ def most_elements(weights: Mapping[str, Tensor], *, is_pruned: bool, is_over: bo
 
 
 def of_trial(elements: int, size: int) -> Limits:
-    """What a bundle of some bytes may take to be loaded and run, whose model has so many numbers at most."""
+    """The limits for loading and running a bundle of some bytes, whose model has so many numbers at most."""
     copies = 2 * 4 * elements + 4 * size
     return Limits(TRIAL_MEMORY + copies, TRIAL_SECONDS + size // BYTES_A_SECOND)
 

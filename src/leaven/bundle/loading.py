@@ -98,7 +98,7 @@ def load_model(file: str | os.PathLike[str], *, trust_code: bool = False) -> nn.
 
 
 class _Read(NamedTuple):
-    """What is in a bundle, after it was verified; the model has `most` numbers."""
+    """The content of a bundle, after it was verified; the model has `most` numbers."""
 
     manifest: Manifest
     builder: BuiltBy

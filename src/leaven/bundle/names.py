@@ -1,4 +1,4 @@
-"""What an input is called in a report."""
+"""The names of inputs in reports."""
 
 import os
 from typing import Any

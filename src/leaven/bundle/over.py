@@ -172,7 +172,7 @@ def fetched(builder: BuiltBy, tag: str) -> nn.Module:
 
 
 def _plain_name(name: str, adapters: Sequence[Added]) -> str:
-    """What a weight is called without the adapter around its layer."""
+    """The name of a weight without the adapter around its layer."""
     layer, is_inside, rest = name.rpartition(".base_layer.")
     return f"{layer}.{rest}" if is_inside and any(layer in adapter.layers for adapter in adapters) else name
 

@@ -99,7 +99,7 @@ def _case(case: Case, image: Callable[[int], Any]) -> str:
 
 
 def _image(case: Case, image: Callable[[int], Any]) -> str:
-    """What the model was given: an image, or a text."""
+    """The input of the model: an image, or a text."""
     try:
         opened = case.marked(image(case.at))
         if isinstance(opened, str | tuple):

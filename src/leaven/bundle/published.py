@@ -58,7 +58,7 @@ def _filled(builder: Timm | Torchvision, published: PublishedModel) -> nn.Module
 
 
 def _transforms(published: PublishedModel) -> Callable[[Any], Any]:
-    """What timm and torchvision do to an image before the model sees it."""
+    """The transforms of timm and torchvision for the model."""
     how = T.InterpolationMode(published.interpolation)
     resize = T.Resize([published.resize] * 2 if published.is_squashed else published.resize, interpolation=how)
     crop = T.CenterCrop(list(published.size))

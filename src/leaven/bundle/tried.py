@@ -81,7 +81,7 @@ def run_limited(words: Sequence[str], limits: Limits, to_do: str) -> tuple[str, 
 
 
 def key_of(members: Mapping[str, bytes]) -> str:
-    """What a bundle is remembered by: all of its members, and the libraries that load them."""
+    """The key by which a bundle is remembered: a hash of all of its members, and the libraries that load them."""
     loaded_by = json.dumps(versions(), sort_keys=True).encode()
     return hashlib.sha256(members[CHECKSUMS] + loaded_by).hexdigest()
 

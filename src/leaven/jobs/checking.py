@@ -25,7 +25,7 @@ _IN_A_QUEUE = 900.0  # where others may come first, or a machine is rented
 
 
 def checks(settings: Settings, name: str) -> Iterator[Check]:
-    """What an environment needs, and at last a tiny job in it, if all of that is there."""
+    """The checks of an environment, and last a tiny job in it if all of them succeed."""
     environment = environment_of(settings, name)
     is_right = True
     try:

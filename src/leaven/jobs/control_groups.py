@@ -37,7 +37,7 @@ def make_groups(attempt: str, limits: Mapping[str, int]) -> dict[str, set[str]]:
 
 
 def possible_limits() -> set[str]:
-    """What groups can limit here, `memory` and `cpu`: tried out."""
+    """The resources that groups can limit here, of `memory` and `cpu`: tried out."""
     attempt = f"check-{os.urandom(4).hex()}"
     name = hold(supervisor_name(attempt))
     found = make_groups(attempt, {"memory": 2**30, "cpu": 1})

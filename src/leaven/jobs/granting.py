@@ -1,7 +1,7 @@
-"""What the one coordinator that leads a store decides for all jobs: which may start, and which never will.
+"""The decisions of the coordinator that leads a store, for all jobs: which may start, and which never will.
 
 To grant a job is to record an attempt of it, with the GPUs that it gets. The coordinator of the job's owner, its agent,
-starts it. Agents say what their environments have; those on the same machine share it.
+starts it. Agents report the slots of their environments; those on the same machine share them.
 """
 
 import hashlib
@@ -22,7 +22,7 @@ SILENT = 60.0  # seconds after which an agent that has said nothing counts as go
 
 @lru_cache(maxsize=1000)
 def target_key(environment: str, settings: str) -> str:
-    """What agents call an environment with its settings."""
+    """The key by which agents report the slots of an environment with its settings."""
     return hashlib.sha256(f"{environment}\n{settings}".encode()).hexdigest()[:12]
 
 
@@ -77,7 +77,7 @@ class Leader:
     def _choose(
         self, queue: Sequence[Waiting], running: Sequence[Running], agents: Mapping[str, Agent]
     ) -> scheduling.Choice:
-        """What starts of the jobs whose agents are on one machine."""
+        """The choice among the jobs whose agents are on one machine."""
         capacities = {job.id: has for job in queue if (has := _capacity(job, agents)) is not None}
         on_machine = [job for job in running if _capacity(job, agents) is not None]
         elsewhere = [job for job in running if _capacity(job, agents) is None]
@@ -156,7 +156,7 @@ def _key(job: Waiting | Running) -> str:
 
 
 def _capacity(job: Waiting | Running, agents: Mapping[str, Agent]) -> Slots | None:
-    """What the environment of a job has; None where it has a queue of its own."""
+    """The slots of the environment of a job; None where it has a queue of its own."""
     slots = agents[job.agent].capacity.get(_key(job))
     if not isinstance(slots, list) or len(slots) != 3 or not all(isinstance(number, int) for number in slots):
         return None

@@ -1,4 +1,4 @@
-"""The manifest of a package, which is not believed: it may have been written by anybody.
+"""The manifest of a package, which is not trusted: it may have been written by anybody.
 
 Every value is checked when it is read, for its type, its range, and whether it could name a file outside of where it
 belongs. What passes can be run without looking at it again.
@@ -31,7 +31,7 @@ class PackageError(Problem):
 
 @dataclass(frozen=True)
 class Manifest:
-    """What a job is."""
+    """The content of a job's package: what is run, with which arguments, resources and data."""
 
     name: str
     leaven: str

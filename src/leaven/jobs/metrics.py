@@ -1,4 +1,4 @@
-"""What Prometheus reads of a coordinator's server: jobs, environments, the leader, and the requests themselves."""
+"""Metrics of a coordinator's server for Prometheus: jobs, environments, coordinators and requests."""
 
 import time
 from collections.abc import Iterator
@@ -55,7 +55,7 @@ class Metrics:
 
 
 class _Jobs(Collector):
-    """What the store says when it is asked."""
+    """The metrics that are read from the store with every request."""
 
     def __init__(self, settings: Settings, store: JobStore) -> None:
         self._settings = settings

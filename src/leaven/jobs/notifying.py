@@ -1,4 +1,4 @@
-"""Telling people how jobs ended: by a webhook or a command that sends mail, as `leaven.toml` of their project says.
+"""Notifications of how jobs ended: by a webhook or a command that sends mail, as in `leaven.toml` of the project.
 
     [notify]
     webhook = "https://chat.example.org/hooks/…"        # gets a POST with JSON
@@ -92,7 +92,7 @@ def _subject(ending: Ending) -> str:
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
     def redirect_request(self, *_: Any) -> None:
-        """What was configured is asked, and nothing that it names."""
+        """Only the configured address is asked."""
 
 
 def _post(address: str, ending: Ending) -> None:

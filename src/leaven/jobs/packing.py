@@ -1,4 +1,4 @@
-"""From a recipe to a package: what is compiled, which of the user's files belong to it, what the data is."""
+"""From a recipe to a package: the compiled program, the user's files that it needs, the identity of the data."""
 
 import hashlib
 import os
@@ -88,7 +88,7 @@ def _epochs(plan: Plan) -> int | None:
 
 
 def fingerprint(data: Data) -> dict[str, Any]:
-    """What identifies the data without reading it: outputs, samples per split, and the names of its files."""
+    """The identity of the data without reading it: outputs, samples per split, and a hash of its file names."""
     content: dict[str, Any] = {"source": data.source.card.name, "outputs": data.outputs}
     if data.samples is not None:
         content["samples"] = dict(zip(("train", "val", "test"), data.samples, strict=True))

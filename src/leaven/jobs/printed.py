@@ -1,4 +1,4 @@
-"""What the attempts of a job have printed, one after the other, also while they print.
+"""The logs of a job's attempts, one after the other, also while they are written.
 
 Logs are read in pieces, since one may be larger than the memory. Between two looks a command that follows a log sleeps,
 and a server does something else: no thread belongs to a follower.
@@ -36,7 +36,7 @@ _END = LogChunk(0)
 def read_logs(
     settings: Settings, store: JobStore, job: Job, *, follows: bool = False, attempt: int | None = None
 ) -> Iterator[LogChunk]:
-    """What is printed, of one attempt or all; with `follows`, until the job has ended or is paused.
+    """The log of one attempt or of all; with `follows`, until the job has ended or is paused.
 
     Each attempt has at least one chunk.
     """
@@ -68,7 +68,7 @@ async def stream_logs(
 def _looks(
     settings: Settings, store: JobStore, job: Job, follows: bool, attempt: int | None
 ) -> Iterator[LogChunk | None]:
-    """What is printed; None after each look at all attempts, if another will follow."""
+    """Pieces of the logs; None after each look at all attempts, if another will follow."""
     environment = make(json.loads(job.settings), settings)
     positions: dict[str, Position] = {}
     problems: dict[str, str] = {}
@@ -96,7 +96,7 @@ def _looks(
 
 
 def _pieces(environment: Environment, attempt: Attempt, positions: dict[str, Position]) -> Iterator[bytes]:
-    """What is new in the log of an attempt, at least one piece if it is read for the first time."""
+    """The new pieces of the log of an attempt, at least one if it is read for the first time."""
     is_wanted = attempt.id not in positions
     while True:
         start = positions.get(attempt.id, Position())

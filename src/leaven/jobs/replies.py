@@ -1,4 +1,4 @@
-"""What the HTTP API answers, as types: those of jobs and attempts follow from the records of the store."""
+"""The types of the HTTP API's answers: those of jobs and attempts follow from the records of the store."""
 
 from dataclasses import fields
 from typing import Any, Literal, get_type_hints

@@ -1,4 +1,4 @@
-"""What users may ask for: submit, cancel, pause, resume, retry, priority, clean. The commands and others call these."""
+"""The requests of users: submit, cancel, pause, resume, retry, clean. Commands, the HTTP API and others call these."""
 
 import contextlib
 import json
@@ -36,7 +36,7 @@ _AT_ONCE = 500  # jobs that are forgotten in one transaction
 
 
 class RequestError(Problem):
-    """What was asked for can't be done."""
+    """A request that can't be fulfilled."""
 
 
 @dataclass(frozen=True)
@@ -346,7 +346,7 @@ def restore(store: JobStore, settings: Settings, file: Path, *, replaces: bool) 
 
 
 def quotas(store: JobStore) -> dict[str, dict[str, int]]:
-    """What users may have at a time, by their names."""
+    """The most that users may have at a time, by their names."""
     return dict(json.loads(store.fact(QUOTAS) or "{}"))
 
 

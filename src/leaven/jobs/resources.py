@@ -1,4 +1,4 @@
-"""What a job needs and what an environment has: cores, memory, GPUs, processes, nodes, time."""
+"""The resources that a job needs and that an environment has: cores, memory, GPUs, processes, nodes, time."""
 
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
@@ -32,7 +32,7 @@ class Slots:
 
 @dataclass(frozen=True, slots=True)
 class Resources:
-    """What a job needs: per node, except for `nodes`. No memory means that it is not counted, no minutes no limit."""
+    """The needs of a job: per node, except for `nodes`. No memory means that it is not counted, no minutes no limit."""
 
     cpus: int = 1
     memory: int = 0

@@ -1,4 +1,4 @@
-"""What can be asked over HTTP: each route calls what the command of the same name calls."""
+"""The routes of the HTTP API: each calls the function that the command of the same name calls."""
 
 import asyncio
 import html
@@ -51,7 +51,7 @@ Word = Annotated[str | None, Query(max_length=200)]
 
 
 def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
-    """What may be answered instead, for the description of a route."""
+    """The answers to failing requests, for the description of a route."""
     return {code: {"model": replies.ProblemReply, "description": _CODES[code]} for code in codes}
 
 
@@ -205,7 +205,7 @@ def _add_submit(router: APIRouter, settings: Settings, store: JobStore) -> None:
 
 
 def _add_logs(router: APIRouter, settings: Settings, store: JobStore) -> None:
-    """What jobs have printed."""
+    """The logs of jobs."""
     Found = Annotated[Job, Depends(_finder(store))]
 
     @router.get(
@@ -230,7 +230,7 @@ def _add_logs(router: APIRouter, settings: Settings, store: JobStore) -> None:
 
 
 def _add_commands(router: APIRouter, settings: Settings, store: JobStore) -> None:
-    """What may be asked of jobs."""
+    """Commands on jobs."""
     Found = Annotated[Job, Depends(_finder(store))]
 
     def add(name: str, command: Callable[[JobStore, list[Job]], None]) -> None:
@@ -345,7 +345,7 @@ def _add_health(app: FastAPI, store: JobStore) -> None:
 
 
 def _page(described: dict[str, Any]) -> str:
-    """What can be asked, as a page that loads nothing from elsewhere: with a cookie, that could run programs."""
+    """The routes as a page that loads nothing from elsewhere: with a cookie, that could run programs."""
     rows = [
         f"<tr><td>{method.upper()}</td><td>{html.escape(path)}</td><td>{html.escape(route['summary'])}</td></tr>"
         for path, routes in described["paths"].items()

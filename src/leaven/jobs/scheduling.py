@@ -35,7 +35,7 @@ class Quota:
 
 @dataclass(frozen=True)
 class Users:
-    """What users have used lately, in seconds of cores, and what they may have; `*` are all that are not named."""
+    """The recent usage of users, in seconds of cores, and their quotas; `*` are all that are not named."""
 
     used: Mapping[str, float] = field(default_factory=dict)
     quotas: Mapping[str, Quota] = field(default_factory=dict)
@@ -51,7 +51,7 @@ class Start:
 
 @dataclass(frozen=True)
 class Choice:
-    """What starts, why the others don't, which running jobs must make room, and whether more could start at once."""
+    """The jobs that start, why the others wait, which running jobs must make room, and whether more could start now."""
 
     starts: list[Start] = field(default_factory=list)
     waits: dict[int, str] = field(default_factory=dict)
@@ -84,7 +84,7 @@ def choose(
     devices_in_use: Sequence[int] = (),
     users: Users | None = None,
 ) -> Choice:
-    """What starts now on a machine. Each job may have its own limit of what the machine has for it."""
+    """The jobs that start now on a machine. Each job may have its own limit of the machine's slots."""
     running, queue = list(running), list(queue)
     shares = _Shares(running, users or Users())
     choice = Choice()
@@ -147,12 +147,12 @@ def _seconds_until(need: Slots, free: Slots, running: Sequence[Running]) -> floa
 
 
 def needs(job: Scheduled) -> Slots:
-    """What a job takes of an environment while it runs."""
+    """The slots that a job takes while it runs."""
     return Slots(job.cpus, job.memory, job.gpus)
 
 
 class _Shares:
-    """What each owner has used, and what owners and batches have running."""
+    """The usage of each owner, and the running jobs of owners and batches."""
 
     def __init__(self, running: Iterable[Scheduled], users: Users) -> None:
         self._used = dict(users.used)

@@ -4,7 +4,7 @@ from enum import StrEnum
 
 
 class Entry(StrEnum):
-    """What a job runs."""
+    """The program that a job runs."""
 
     PROGRAM = "program"  # that of its run, from the last checkpoint
     SWEEP = "sweep"  # all trials of a sweep, and what ends it
@@ -30,7 +30,7 @@ ENDED = (State.SUCCEEDED, State.FAILED, State.CANCELLED, State.LOST)
 
 
 class Wanted(StrEnum):
-    """What the user wants of a job. Only users write it."""
+    """The user's wish for a job. Only users write it."""
 
     RUN = "run"
     STOP = "stop"

@@ -68,7 +68,7 @@ def _stages(
 
 
 def _names(plan: Plan, transforms: Sequence[Any], *, is_train: bool) -> list[str]:
-    """What the recipe calls each transform of the program; empty for one that is only a part of another."""
+    """The recipe's name of each transform of the program; empty for one that is only a part of another."""
     calls = (plan.data.train if is_train else plan.data.eval).calls
     if len(calls) != len(transforms):  # the data is built by user code
         return [type(one).__name__ for one in transforms]

@@ -60,7 +60,7 @@ class Program:
         exec(compile(wanted, str(self.file), "exec"), vars(self.module), objects)
 
     def user_function(self, function: str, plan: Plan) -> Any:
-        """What the recipe calls `mine.f`, of the module that the program has imported, under whatever name."""
+        """The function that the recipe calls `mine.f`, of the module that the program has imported under any name."""
         alias, _, name = function.partition(".")
         target = next(module.target for module in plan.user_modules if module.alias == alias)
         imported = [value for value in vars(self.module).values() if isinstance(value, ModuleType)]

@@ -18,7 +18,7 @@ _STRENGTH = 0.45  # of the colour of a mask
 
 @dataclass(frozen=True)
 class Mark:
-    """What is drawn: a box (left, top, right, bottom), what is written on it, the number of its colour, and a mask."""
+    """An object to be drawn: its box (left, top, right, bottom), its label, the number of its colour, and its mask."""
 
     box: Sequence[float]
     text: str

@@ -40,10 +40,8 @@ class Read(NamedTuple):
 
 
 class Problems:
-    """What is wrong with the annotations of a source, which findings call `name`.
-
-    `argument` is what of the data statement is being read.
-    """
+    """The problems in the annotations of a source, which findings call `name`; `argument` is that of the data statement
+    which names the files being read."""
 
     def __init__(self, name: str, on_bad_file: OnBadFile, argument: str = "path") -> None:
         self.name = name

@@ -29,7 +29,7 @@ class Row(NamedTuple):
 
 
 class Opened(NamedTuple):
-    """What samples are opened from: a name for each, and images or texts that are in memory."""
+    """The names of samples, and their images or texts where these are in memory."""
 
     files: Sequence[str]
     images: Sequence[bytes | None] | None = None
@@ -50,7 +50,7 @@ class InputColumns(Protocol):
         """A BadSource where there are too few of them, or too many."""
 
     def read(self, place: str, cells: Sequence[Any]) -> Any:
-        """What the cells of a row say; a BadSource where they can't be it."""
+        """The input in the cells of a row; a BadSource where they can't be one."""
 
     def unusable(self, rows: Sequence[Row], *, skips: bool) -> Iterator[Finding]:
         """That some can't be used, as far as a look tells: an error, unless they are skipped."""
@@ -62,7 +62,7 @@ class InputColumns(Protocol):
         """That some are in several rows: what about them, an edit, and an example; None where that does no harm."""
 
     def opened(self, rows: Mapping[str, tuple[Path, Sequence[Row]]], values: Sequence[Value]) -> Opened:
-        """What is opened for the rows of each split, which come with the folder in which their paths start."""
+        """The samples in the rows of each split, which come with the folder in which their paths start."""
 
 
 @dataclass(frozen=True)

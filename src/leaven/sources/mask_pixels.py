@@ -1,7 +1,6 @@
-"""What is in the masks of a folder, before anything is trained on them.
+"""The content of the masks of a folder, before anything is trained on them: which can't be used, and their classes.
 
-Decides which masks can't be used, and what their pixels say of the classes. What single numbers and colours mean is
-decided in `tasks/segmentation/target.py`.
+The meaning of single numbers and colours is decided in `tasks/segmentation/target.py`.
 """
 
 import os

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class SourceFacts(NamedTuple):
-    """What is known of a source before it is opened: the names of its outputs, its splits, and what is wrong.
+    """The facts about a source before it is opened: the names of its outputs, its splits, and findings.
 
     `counts` are the samples of each split, and `class_counts` those of each class, where they are known.
     """

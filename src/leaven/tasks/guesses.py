@@ -70,7 +70,7 @@ def _is_of_torchmetrics(metric: Metric) -> bool:
 
 
 class Guess(ABC):
-    """What a model predicted, and what a guess in its place would be."""
+    """A guess that a model's predictions are compared with."""
 
     @abstractmethod
     def compared(self, outputs: Any, targets: Any) -> tuple[Tensor, Tensor]:
@@ -105,7 +105,7 @@ class MeasuredGuess(Guess):
         return ""
 
     def batches(self, targets: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-        """What the metric is given: the guess and what is so, for some samples after the other."""
+        """The arguments of the metric, some samples at a time: the guess and the actual values."""
         row = self.outputs(targets)
         for some in targets.split(_MOST_ROWS):
             yield row.repeat(len(some), *(1 for _ in row.shape)), some
@@ -268,7 +268,7 @@ class NoObjects(Guess):
 
 @dataclass
 class Judged:
-    """What a model predicted on a split, with its scores by metric; compared with the guess when it is asked for."""
+    """The predictions of a model on a split, with its scores by metric; compared with the guess on request."""
 
     guess: Guess
     metrics: Mapping[str, Metric]

@@ -1,4 +1,4 @@
-"""What a task offers: its module, for example `leaven.tasks.classification`, has the members of `Task`."""
+"""The interface of tasks: the module of each, for example `leaven.tasks.classification`, has the members of `Task`."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from leaven.runtime.data.samples import Samples
 
 @dataclass(frozen=True)
 class Description:
-    """What a model with a target is for, in the words of its bundle's card."""
+    """The purpose of a model with a target, in the words of its bundle's card."""
 
     purpose: str  # "classifies images into 3 classes"
     title: str  # what the outputs stand for: "Classes"
@@ -26,9 +26,9 @@ class Description:
 
 
 class Prediction(ABC):
-    """What a model says about one input. Of what can be ranked, only the first `top` are told."""
+    """The prediction of a model for one input. Where results are ranked, only the first `top` are shown."""
 
-    most: ClassVar[int | None] = None  # how many are told where nobody says; None where the first one matters most
+    most: ClassVar[int | None] = None  # how many are shown by default; None where the first one matters most
     columns: ClassVar[tuple[str, ...]] = ()  # of its rows, where there may be none
 
     @abstractmethod
@@ -68,14 +68,9 @@ class Table:
     rows: Sequence[Sequence[str]]
 
 
-def _unmarked(shown: Any) -> Any:
-    """An input as it is: what is predicted has no place in it."""
-    return shown
-
-
 @dataclass(frozen=True)
 class Case:
-    """What a model says about one input that it was measured on; `at` is its place in the order of measuring."""
+    """The prediction for one input that a model was measured on; `at` is its place in the order of measuring."""
 
     at: int
     file: str
@@ -83,7 +78,7 @@ class Case:
     predicted: str
     note: str  # how far off it is, or what is wrong; may be empty
     is_right: bool
-    marked: Callable[[Any], Any] = _unmarked  # draws on the image what is there and what was found
+    marked: Callable[[Any], Any] = lambda shown: shown  # draws actual and predicted objects on the image
 
 
 @dataclass(frozen=True)
@@ -128,7 +123,7 @@ class Evaluation(Protocol):
 
 
 class Tally(Protocol):
-    """What is added up while a model is measured."""
+    """The running totals while a model is measured."""
 
     def add(self, outputs: Any, values: Sequence[Any], names: Sequence[str]) -> None:
         """Add a batch: the outputs of the model, the true values, and the names of the samples."""
@@ -142,13 +137,13 @@ class Task(Protocol):
     Samples: type[Samples]  # how its samples are transformed and made into batches
 
     def read_target(self, data: Any) -> Target:
-        """What a target's `to_json` wrote, read back; a ValueError where it can't be."""
+        """The target from what its `to_json` wrote; a ValueError where it can't be read."""
 
     def describe(self, target: Any, inputs: str) -> Description:
         """`inputs` are what the model is given: "images", "texts"."""
 
     def predictions(self, outputs: Any, target: Any) -> Sequence[Prediction]:
-        """What a batch of outputs says."""
+        """The predictions from a batch of outputs."""
 
     def row(self, model: nn.Module, image: Any) -> Tensor:
         """Numbers by which a model is recognised: what it computes for an image; a Failure where it can't."""

@@ -1,4 +1,4 @@
-"""What a model takes: images or texts, each a class that knows all that differs between them.
+"""The inputs of models: images or texts, each a class that knows all that differs between them.
 
     protocol.py        what such a class must offer
     images.py          images, arrays and tensors; `opening.py` opens them, `image_arguments.py` reads a command line
@@ -21,7 +21,7 @@ KINDS: tuple[type[InputKind], ...] = (Images, Texts)
 
 
 def like(example: Any) -> InputKind:
-    """What the transforms take if they take such an example, whose content is not used."""
+    """The kind of input of an example, whose content is not used."""
     if (found := next(filter(None, (kind.like(example) for kind in KINDS)), None)) is not None:
         return found
     *first, last = (form for kind in KINDS for form in kind.forms)
@@ -29,12 +29,12 @@ def like(example: Any) -> InputKind:
 
 
 def candidates(example: Any) -> list[InputKind]:
-    """What the transforms may take, to be tried in turn; without an example, images in colour, or else in grey."""
+    """The kinds of input to be tried in turn; without an example, images in colour, or else in grey."""
     return [like(example)] if example is not None else [Images(mode="RGB"), Images(mode="L")]
 
 
 def read(data: Mapping[str, Any]) -> InputKind:
-    """What `to_json` of one of the classes wrote, read back; a ValueError where it can't be."""
+    """The kind of input from what its `to_json` wrote; a ValueError where it can't be read."""
     if (found := next(filter(None, (kind.read(data) for kind in KINDS)), None)) is not None:
         return found
     raise ValueError("`takes` can't be read")

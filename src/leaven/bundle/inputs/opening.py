@@ -82,7 +82,7 @@ def _is_heic(source: str | io.BytesIO) -> bool:
 
 
 def _fetched(url: str) -> bytes:
-    """What is at a URL."""
+    """The content at a URL."""
     try:
         with urlopen(Request(url, headers={"User-Agent": "leaven"}), timeout=PATIENCE) as answer:
             content: bytes = answer.read(LARGEST_DOWNLOAD + 1)

@@ -26,7 +26,7 @@ class Example(NamedTuple):
 
 
 class Meant(NamedTuple):
-    """What the arguments of a command mean: inputs, each with what it is called; and what is wrong."""
+    """The inputs that the arguments of a command name, each with its name; and the problems with them."""
 
     inputs: list[tuple[str, Any]]
     problems: list[Failure]
@@ -54,11 +54,11 @@ class InputKind(Protocol):
 
     @classmethod
     def like(cls, example: Any) -> "InputKind | None":
-        """What the transforms take if they take such an example; None for one of another kind."""
+        """The kind of input of an example; None for one of another kind."""
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> "InputKind | None":
-        """What `to_json` wrote, read back; None for another kind."""
+        """The kind of input from what `to_json` wrote; None for another kind."""
 
     def to_json(self) -> dict[str, Any]: ...
 
@@ -88,7 +88,7 @@ class InputKind(Protocol):
     def example(self) -> Example: ...
 
     def described(self, shape: Sequence[int], preprocess: Any) -> str:
-        """What the model is given, and what the transforms make of it; `shape` is that of the result."""
+        """The input and its transforms in words; `shape` is that of the result."""
 
     # -- to predict
 
@@ -102,11 +102,11 @@ class InputKind(Protocol):
         """An input as the transforms take it; a Failure where it can't be used."""
 
     def meant(self, arguments: Sequence[str], columns: Sequence[str], root: Path | None = None) -> Meant:
-        """What is meant on the command line; `columns` are those of a table, none: those of the training. Paths in a
+        """The inputs that a command line names; `columns` are those of a table, none: those of the training. Paths in a
         table start in `root`, None: in its folder."""
 
     def shortened(self, name: str, width: int) -> str:
-        """What an input is called, in not more than so many characters."""
+        """The name of an input, in not more than so many characters."""
 
     # -- to evaluate
 
@@ -120,7 +120,7 @@ class InputKind(Protocol):
         """The labelled samples of a table."""
 
     def shown(self, sample: Any) -> Any:
-        """What a page shows of a sample: an image, or its text."""
+        """The image or text of a sample, for a page."""
 
     # -- to export
 

@@ -1,4 +1,4 @@
-"""What an environment is: calls that can be repeated, each with a time-out, and what they say.
+"""The interface of environments: calls that can be repeated, each with a time-out, and their results.
 
 An attempt has an id that travels with whatever the environment makes of it, so that `find` knows it again: a crash in
 the middle of a submit never submits twice.
@@ -42,7 +42,7 @@ class Task:
 
 @dataclass(frozen=True)
 class Status:
-    """What an environment says of an attempt. One that it does not know is `absent`, and may be submitted again."""
+    """The status of an attempt in an environment. One that it does not know is `absent`, and may be submitted again."""
 
     phase: Literal["absent", "starting", "running", "ended"]
     outcome: Outcome | None = None
@@ -64,7 +64,7 @@ class Environment(Protocol):
     """Where jobs run."""
 
     def capacity(self) -> Slots | None:
-        """What it has for jobs; None where it has a queue of its own that decides."""
+        """The slots that it has for jobs; None where it has a queue of its own."""
 
     def submit(self, task: Task) -> str:
         """Start an attempt, or do nothing if it was started; the environment's own id of it.
@@ -73,7 +73,7 @@ class Environment(Protocol):
         """
 
     def poll(self, attempts: Mapping[str, str]) -> Mapping[str, Status]:
-        """What became of attempts, by their ids, given with the environment's own ids ("" where unknown)."""
+        """The statuses of attempts by their ids; `attempts` has the environment's own ids ("" where unknown)."""
 
     def cancel(self, attempt: str, native: str, grace: float) -> None:
         """Ask an attempt to save and stop; it is killed after some seconds."""
@@ -85,7 +85,7 @@ class Environment(Protocol):
         """The environment's own id of an attempt; None where it was never submitted."""
 
     def check(self) -> Iterator[Check]:
-        """What is needed to use it, without submitting anything."""
+        """The requirements for using it, each tested without submitting anything."""
 
 
 @runtime_checkable

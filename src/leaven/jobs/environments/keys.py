@@ -1,4 +1,4 @@
-"""What the values of a configuration file may be, by the keys of each section."""
+"""The forms that values of a configuration file may have."""
 
 import math
 from enum import Enum

@@ -124,7 +124,7 @@ def _pod(task: Task, command: Sequence[str], settings: Mapping[str, Any]) -> dic
 
 
 def _variables(task: Task) -> list[dict[str, Any]]:
-    """What the agent needs to know; the program's variables, some of which are secret, are in the attempt's files."""
+    """The variables of the agent; those of the program, some of which are secret, are in the attempt's files."""
     found: list[dict[str, Any]] = []
     if task.resources.nodes > 1:
         name = PREFIX + task.attempt

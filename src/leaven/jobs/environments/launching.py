@@ -17,7 +17,7 @@ _TORCHRUN = "leaven.runs.torchrun"
 
 
 def agent_command(python: str, arguments: Sequence[str]) -> list[str]:
-    """What runs the agent of an attempt."""
+    """The command that runs the agent of an attempt."""
     return [python, "-m", "leaven.jobs.agent", *arguments]
 
 
@@ -29,7 +29,7 @@ def with_addresses(command: Sequence[str], first: str, this: str) -> list[str]:
 
 
 def command_of(task: Task, python: str) -> list[str]:
-    """What runs an attempt on one machine, or on each of several, from the run's last checkpoint if it has one."""
+    """The command that runs an attempt on each of its machines, from the run's last checkpoint if there is one."""
     match task.entry:
         case Entry.SWEEP:
             return [python, "-m", "leaven", "resume", str(task.run)]

@@ -175,7 +175,7 @@ def _existing(folder: Path) -> Path:
 
 
 def usable_gpus(most: int | None = None) -> list[str]:
-    """What CUDA calls the NVIDIA GPUs that programs may use: those that CUDA_VISIBLE_DEVICES names, else all."""
+    """CUDA's names of the NVIDIA GPUs that programs may use: those in CUDA_VISIBLE_DEVICES, else all."""
     visible = os.environ.get(_VISIBLE)
     if visible is not None:
         words = [word.strip() for word in visible.split(",")]

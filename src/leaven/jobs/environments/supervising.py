@@ -1,7 +1,4 @@
-"""What a supervisor is given, what it says of an attempt, and how it is asked to stop: all by files in a folder.
-
-Wherever a supervisor runs, its attempt is described, judged and stopped in the same way.
-"""
+"""The files by which a supervisor gets its task, reports how an attempt ended and is asked to stop, wherever it is."""
 
 import json
 import math

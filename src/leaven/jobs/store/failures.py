@@ -63,6 +63,6 @@ _HELPS = {
 
 
 def help_for(problem: Exception) -> str:
-    """What to do about an error of a database."""
+    """The help for an error of a database."""
     error = first_line(problem)
     return next((help for words, help in _HELPS.items() if words in error), "")

@@ -169,7 +169,7 @@ class LeaderStore(Access):
                 self.upsert(connection, usage, {"owner": owner}, {"core_seconds": seconds, "at": time.time()})
 
     def quotas(self) -> dict[str, Any]:
-        """What users may have at a time, as an administrator has said."""
+        """The most that users may have at a time, as set by an administrator."""
         return dict(json.loads(self.fact(QUOTAS) or "{}"))
 
     def begin_attempt(self, job: Waiting, attempt: str, devices: Sequence[int], *, wakes: bool) -> bool:

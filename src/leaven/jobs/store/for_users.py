@@ -184,7 +184,7 @@ class JobStore(Access):
             return [Attempt.of(row) for row in connection.execute(query)]
 
     def events(self, job: int, limit: int | None = None) -> list[Event]:
-        """What happened to a job, in its order; with a limit, the newest."""
+        """The events of a job in their order; with a limit, the newest."""
         with self.reading() as connection:
             query = select(events).where(events.c.job == job).order_by(events.c.id.desc()).limit(limit)
             return [Event(**row._asdict()) for row in connection.execute(query)][::-1]

@@ -1,4 +1,4 @@
-"""Who a process is to a store: the role of its connection in PostgreSQL, the owner of the process with SQLite.
+"""The user of a store: the role of the connection in PostgreSQL, the owner of the process with SQLite.
 
 Variables such as LOGNAME decide nothing: anybody can set them.
 """

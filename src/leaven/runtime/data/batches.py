@@ -312,7 +312,7 @@ class IndexedSplit:
         return self.read(self.keys(epoch, rank, world, shuffle=shuffle)[first:])
 
     def keys(self, epoch: int, rank: int = 0, world: int = 1, *, shuffle: bool = True) -> list[BatchKey]:
-        """What the batches of an epoch hold, for one of so many processes."""
+        """The keys of the batches of an epoch, for one of so many processes."""
         return self._train_keys(epoch, rank, world, shuffle) if self.name == "train" else self._eval_keys(rank, world)
 
     def read(self, keys: Sequence[BatchKey], *, needs_all: bool = False) -> Iterator[tuple[Any, Any]]:

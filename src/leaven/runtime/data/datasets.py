@@ -87,7 +87,7 @@ class Pixels:
 
 
 def content_digest(content: bytes) -> bytes:
-    """What identifies the content of a file or of an image."""
+    """A hash of the content of a file or of an image."""
     return blake2b(content, digest_size=16).digest()
 
 

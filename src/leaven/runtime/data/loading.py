@@ -35,7 +35,7 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
 @dataclass(frozen=True, eq=False)
 class BatchKey:
-    """What a batch holds: the samples at `indices`, each with its position in the order of the epoch.
+    """The samples of a batch, by their `indices`, each with its position in the order of the epoch.
 
     Where only so many `views` of every sample are used, they say which; the positions are then those in the split.
     """

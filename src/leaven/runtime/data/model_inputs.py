@@ -1,7 +1,4 @@
-"""What a model is called with for a batch: one tensor, as of images, or several by name, as of texts.
-
-Whoever handles a batch without caring what is in it does so by these functions.
-"""
+"""The inputs of a model for a batch, whatever they are: one tensor, as of images, or several by name, as of texts."""
 
 from collections.abc import Callable
 from typing import Any

@@ -1,4 +1,4 @@
-"""What a task makes of images and their values: what the transforms are given, and batches of what they return.
+"""The samples of a task: the arguments of the transforms for an image and its value, and batches of their results.
 
 Where a value is a class or numbers, no transform changes it: the transforms get the image alone, and batches are two
 tensors (`Labelled`). A task whose values have a place in the image, such as boxes, has a class of its own, which its
@@ -25,13 +25,13 @@ class Samples(Protocol):
     is_placed: ClassVar[bool]  # whether outputs have a place in the image
 
     def given(self, image: Any, value: Any) -> tuple[Any, ...]:
-        """What the transforms are called with: the image, and what they move with it."""
+        """The arguments of the transforms: the image, and what they move with it."""
 
     def inputs(self, images: Sequence[Any]) -> Any:
-        """What the model gets for some images after the transforms."""
+        """The model's inputs for some images after the transforms."""
 
     def targets(self, moved: Sequence[tuple[Any, ...]], values: Sequence[Any]) -> Any:
-        """What the model is to predict, one for each image; `moved` is what the transforms returned with each."""
+        """The targets, one for each image; `moved` is what the transforms returned with each."""
 
     def caption(self, one: Any, target: Target) -> str:
         """One of the targets of a batch, for people."""

@@ -11,7 +11,7 @@ from leaven.runtime.failures import Failure
 
 @dataclass(frozen=True)
 class Share:
-    """What a process gets of a batch: the samples from `start` to `stop`, and which `part` of the batch they count for.
+    """The share of a process in a batch: the samples from `start` to `stop`, and which `part` of the batch they are.
 
     A process for which a small last batch has nothing left repeats the share of another, and its part is 0: every
     process must compute gradients in every step.
@@ -34,7 +34,7 @@ def batch_sizes(count: int, batch_size: int, *, with_single: bool = False) -> li
 
 
 def share_of(size: int, batch_size: int, rank: int, world: int) -> Share:
-    """What a process gets of a batch with `size` samples: all processes the same number, or one more.
+    """The share of a process in a batch with `size` samples: all processes get the same number, or one more.
 
     None gets a single sample of a small last batch, for the sake of batch normalisation.
     """

@@ -74,7 +74,7 @@ class Tokenizer:
         return made
 
     def __call__(self, text: Text) -> Tokens:
-        """What the model takes for one text, as a batch of one would have it without its first dimension."""
+        """The tokens of one text, as a batch of one would have them without its first dimension."""
         if fault := text_fault(text):
             raise Failure(f"the text {fault.fact}")
         (encoded,) = self._encoded([text], is_truncated=False)
@@ -143,7 +143,7 @@ class Tokenizer:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What the model takes, in the order in which it takes it."""
+        """The names of the model's inputs, in their order."""
         return tuple(self._tokenizer.model_input_names)
 
     @cached_property

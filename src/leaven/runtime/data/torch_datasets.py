@@ -72,7 +72,7 @@ def torchvision_dataset(
 
 
 def made_by(make: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
-    """What torchvision makes; a failure says where it looks for files that are not there."""
+    """A dataset of torchvision's; a failure says where it looks for files that are not there."""
     name = getattr(make, "__name__", "the dataset")
     try:
         return make(**arguments)

@@ -36,7 +36,7 @@ class Sample:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """What was measured. `confusion[t, p]` counts images of class t that were predicted as p."""
+    """The results of a classifier. `confusion[t, p]` counts images of class t that were predicted as p."""
 
     classes: tuple[str, ...]
     scores: dict[str, float]

@@ -1,4 +1,4 @@
-"""What a classifier says about one image."""
+"""The prediction of a classifier for one image."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -64,7 +64,7 @@ class Prediction(protocol.Prediction):
 
 
 def predictions(outputs: Tensor, target: Classes) -> list[Prediction]:
-    """What a batch of logits says."""
+    """The predictions from a batch of logits."""
     shares = outputs.double().softmax(dim=1).cpu().numpy()
     return [Prediction(target.names, np.asarray(row)) for row in shares]
 

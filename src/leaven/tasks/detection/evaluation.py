@@ -59,7 +59,7 @@ class Sample:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """What was measured; `per_category` has the average precision of each category that occurred."""
+    """The results of a detector; `per_category` has the average precision of each category that occurred."""
 
     categories: tuple[str, ...]
     scores: dict[str, float]

@@ -37,10 +37,7 @@ def fit_head(model: Any, num_classes: int) -> None:
     if not is_two_stage:
         setattr(head, counted, outputs)
     _initialise(model)
-    for path, module in list(model.named_modules()):
-        if isinstance(module, FrozenBatchNorm2d):
-            parent, _, name = path.rpartition(".")
-            setattr(model.get_submodule(parent), name, _plain_norm(module))
+    _use_plain_norms(model)
     made = built(model).made
     if made is not None:  # built with so many classes, it is the same
         record(model, made=replace(made, arguments={**made.arguments, "num_classes": outputs}))
@@ -85,6 +82,13 @@ def _initialise(model: Any) -> None:
         else:
             nn.init.normal_(layer.weight, std=0.01)
             nn.init.constant_(layer.bias, -math.log((1 - _RARE) / _RARE))
+
+
+def _use_plain_norms(model: nn.Module) -> None:
+    for path, module in list(model.named_modules()):
+        if isinstance(module, FrozenBatchNorm2d):
+            parent, _, name = path.rpartition(".")
+            setattr(model.get_submodule(parent), name, _plain_norm(module))
 
 
 def _plain_norm(frozen: FrozenBatchNorm2d) -> nn.BatchNorm2d:

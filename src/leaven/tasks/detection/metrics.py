@@ -68,7 +68,7 @@ def evaluate(run: Run, model: nn.Module, split: Split, metrics: Metrics, step: E
 
 
 def compared(outputs: Found, targets: Found) -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:
-    """What was found and what is there, as the metrics take it."""
+    """The detected and the actual objects, as the metrics take them."""
     return [_predicted(one) for one in outputs], [_actual(one) for one in targets]
 
 

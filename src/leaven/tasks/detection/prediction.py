@@ -1,4 +1,4 @@
-"""What a detector says about one image: the objects that it finds, the most certain first."""
+"""The prediction of a detector for one image: the objects that it finds, the most certain first."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,7 +14,7 @@ from leaven.tasks.detection.samples import FIRST, counted
 from leaven.tasks.detection.target import Box, Categories
 from leaven.terminal.visible import visible
 
-THRESHOLD = 0.5  # how certain an object must be to be told
+THRESHOLD = 0.5  # confidence from which objects are reported
 _EDGES = ("left", "top", "right", "bottom")
 
 
@@ -40,7 +40,7 @@ class Detection:
 class Prediction(protocol.Prediction):
     """The objects in an image: `for found in prediction: found.label, found.box`.
 
-    `every` has all that the model tells, `above` those that are certain enough; by default, that is half.
+    `every` has all detections of the model, `above` those with enough confidence; by default, 0.5.
     """
 
     every: tuple[Detection, ...]
@@ -107,7 +107,7 @@ def mark(one: Detection) -> Mark:
 
 
 def predictions(outputs: Sequence[Mapping[str, Any]], target: Categories) -> list[Prediction]:
-    """What the outputs for some images say."""
+    """The predictions from the outputs for some images."""
     return [_prediction(output, target) for output in outputs]
 
 

@@ -25,7 +25,7 @@ FIRST = 1  # the number of the first category: 0 is the background
 
 @dataclass(frozen=True)
 class Samples:
-    """What torchvision's detectors are trained on: `{"boxes": …, "labels": …}`, where label 0 is the background.
+    """Samples as torchvision's detectors are trained on: `{"boxes": …, "labels": …}`, where label 0 is the background.
 
     Crowds are in `crowd_boxes` and `crowd_labels`, which only evaluation looks at.
     """
@@ -77,7 +77,7 @@ class Samples:
         return one_by_one(model, inputs)
 
     def placed(self, outputs: Sequence[Mapping[str, Tensor]], places: Sequence[Place]) -> list[dict[str, Any]]:
-        """What was found, in the pixels of the images, with their width and height."""
+        """The outputs in the pixels of the images, with their width and height."""
         found = []
         for output, place in zip(outputs, places, strict=True):
             there: dict[str, Any] = {**output, "boxes": place.boxes(output["boxes"]), "size": place.size}
@@ -102,7 +102,7 @@ def _mask(one: Object, size: tuple[int, int], scale: tuple[int, int]) -> np.ndar
 
 
 def one_by_one(model: Callable[[Any], Any], images: Sequence[Tensor]) -> list[dict[str, Tensor]]:
-    """What a detector finds in each image. Images of a batch are padded to one size, which changes what is found."""
+    """The outputs of a detector for each image alone: a batch is padded to one size, which changes the outputs."""
     return [found for image in images for found in model([image])]
 
 

@@ -132,7 +132,7 @@ def read_target(data: Any) -> Categories:
 
 @dataclass(frozen=True)
 class Annotations:
-    """What a data set of the user's gives: objects, whose categories are its `classes`."""
+    """The objects in a user's dataset, whose categories are its `classes`."""
 
     argument: ClassVar[str] = "boxes"
     attribute: ClassVar[str] = "classes"
@@ -171,7 +171,7 @@ def box_of(given: Any) -> Box:
 
 
 def box_fault(box: Box, size: tuple[float, float] | None) -> str:
-    """What is wrong with a box: `has the box …, which is outside of its image`; empty where nothing is.
+    """The fault of a box, such as `has the box …, which is outside of its image`; empty where there is none.
 
     `size` is that of the image, 1 by 1 where the box is relative to it, None where it is not known.
     """

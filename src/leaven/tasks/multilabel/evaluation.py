@@ -20,7 +20,7 @@ _HEADS = ("precision", "recall", "f1", "average_precision")
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """What was measured: the actual labels and the probabilities, one row per image and one column per label."""
+    """The actual labels and the predicted probabilities, one row per image and one column per label."""
 
     names: tuple[str, ...]
     actual: np.ndarray

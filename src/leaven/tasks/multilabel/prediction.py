@@ -1,4 +1,4 @@
-"""What a multi-label model says about one image."""
+"""The prediction of a multi-label model for one image."""
 
 from dataclasses import dataclass, replace
 from typing import Any
@@ -74,6 +74,6 @@ class Prediction(protocol.Prediction):
 
 
 def predictions(outputs: Tensor, target: LabelSet) -> list[Prediction]:
-    """What a batch of logits says."""
+    """The predictions from a batch of logits."""
     shares = outputs.double().sigmoid().cpu().numpy()
     return [Prediction(target.names, np.asarray(row), target.separator) for row in shares]

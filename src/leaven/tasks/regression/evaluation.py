@@ -21,7 +21,7 @@ WORST = 10
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """What was measured: the actual and the predicted numbers, one row per image and one column per name."""
+    """The actual and the predicted numbers, one row per image and one column per name."""
 
     target: Quantities
     files: tuple[str, ...]

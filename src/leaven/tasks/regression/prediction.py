@@ -1,4 +1,4 @@
-"""What a regression model says about one image."""
+"""The prediction of a regression model for one image."""
 
 import math
 from collections.abc import Mapping

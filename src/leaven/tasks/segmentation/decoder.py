@@ -46,7 +46,7 @@ class Decoder(nn.Module):
 
 
 class _Segmenting:
-    """What a model of timm does once it has a decoder."""
+    """The forward pass of a model of timm that has a decoder."""
 
     forward_intermediates: Any
     decoder: Decoder

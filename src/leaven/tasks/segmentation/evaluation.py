@@ -42,7 +42,7 @@ class Measured:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Evaluation:
-    """What was measured: the pixels of all images by actual and predicted class."""
+    """The pixels of all images by actual and predicted class."""
 
     target: MaskClasses
     matrix: np.ndarray

@@ -1,4 +1,4 @@
-"""What a segmentation model says about one image: the class of each pixel, and how much of the image each class has."""
+"""The prediction of a segmentation model for one image: the class of each pixel, and the share of each class."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -73,5 +73,5 @@ class Prediction(protocol.Prediction):
 
 
 def predictions(outputs: Sequence[Tensor], target: MaskClasses) -> list[Prediction]:
-    """What a batch of outputs says: the classes of each image, in its own size."""
+    """The predictions from a batch of outputs: the classes of each image, in its own size."""
     return [Prediction(target, one.cpu().numpy()) for one in outputs]

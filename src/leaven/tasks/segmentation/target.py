@@ -102,7 +102,7 @@ class MaskClasses:
         return stored if 0 <= stored < len(self.names) else None
 
     def unknown(self, stored: Sequence[int | Colour]) -> str:
-        """What is wrong with numbers or colours that have no meaning."""
+        """The fault of a mask with numbers or colours that have no meaning."""
         told = ", ".join(map(str, sorted(stored)[:_SHOWN])) + ", …" * (len(stored) > _SHOWN)
         if isinstance(stored[0], tuple):
             return f"the mask has the colour {sorted(stored)[0]}, which is not that of a class"
@@ -110,11 +110,11 @@ class MaskClasses:
 
     @property
     def no_colours(self) -> str:
-        """What is wrong with a mask in colours, where masks have numbers."""
+        """The fault of a mask in colours, where masks have numbers."""
         return "the mask has colours, and it is not known which class each means"
 
     def other_size(self, mask: tuple[int, int], image: tuple[int, int]) -> str:
-        """What is wrong with a mask that has another width and height than its image."""
+        """The fault of a mask that has another width and height than its image."""
         return f"the mask is {mask[0]}×{mask[1]} pixels, but its image is {image[0]}×{image[1]}"
 
     def to_json(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What all adapters share: small trainable weights around layers that stay frozen, added by PEFT.
+"""Shared by all adapters: small trainable weights around layers that stay frozen, added by PEFT.
 
 Decides which layers get one and how it is seeded, and stores on the model which adapters it has, so that they can be
 merged into the weights, or saved without them. An adapter itself is a file in this folder: a class whose `config`
@@ -119,7 +119,7 @@ def describe(added: Added) -> dict[str, Any]:
 
 
 def read_adapter(data: Any) -> Adapter:
-    """What `describe` wrote, to be merged once it has its weights; raises ValueError where it can't be read."""
+    """The adapter that `describe` wrote, to be merged once it has its weights; a ValueError where it can't be read."""
     match data:
         case {"kind": str(kind), "layers": [*layers]} if re.fullmatch("[a-z0-9_]+", kind):
             make = _find(kind)

@@ -58,7 +58,7 @@ class FeatureHooks:
         ]
 
     def features(self) -> list[Tensor]:
-        """What each layer gave, as maps."""
+        """The last output of each layer, as maps."""
         if missing := [path for path in self.paths if path not in self._seen]:
             raise Failure(f"the layer {missing[0]} had no part in the last batch", "choose other layers: `layers=[…]`")
         return [as_map(self._seen[path]) for path in self.paths]
@@ -94,7 +94,7 @@ class _Tap:
 
 @dataclass(frozen=True)
 class _Given:
-    """What a layer gave in a trial."""
+    """The output of a layer in a trial."""
 
     width: int
     size: tuple[int, int]
@@ -135,7 +135,7 @@ def _stages(model: nn.Module, gave: dict[str, _Given], outputs: int) -> Widths:
 
 
 def _trial(model: nn.Module, image: Tensor) -> tuple[dict[str, _Given], int]:
-    """What every layer gives for an image, in the order in which they finish, and the number of outputs."""
+    """The output of every layer for an image, in the order in which they finish, and the number of outputs."""
     gave: dict[str, _Given] = {}
 
     def note(path: str) -> Callable[..., None]:

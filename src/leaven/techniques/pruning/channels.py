@@ -197,7 +197,7 @@ class _Cut:
 
 
 def _cuts(model: nn.Module, example: Tensor, scores: Scores, ratio: float) -> list[_Cut]:
-    """What must be cut from which layers without those channels, in this order; a copy of the model loses them."""
+    """The cuts that take these channels out, in this order; a copy of the model loses them."""
     copied = deepcopy(model)
     graph = _graph(copied, example)
     cuts: list[_Cut] = []

@@ -1,4 +1,4 @@
-"""What a model costs: its weights, the work of one image, its file, and the time that this machine needs."""
+"""The cost of a model: its parameters, FLOPs for one image, the size of its file, and the time on this machine."""
 
 import time
 from collections.abc import Mapping
@@ -29,7 +29,7 @@ class Cost:
 
 
 def cost_of(model: nn.Module, example: Tensor) -> Cost:
-    """What a model costs, of which a copy is asked about one image."""
+    """The cost of a model, of which a copy runs on one image."""
     with looking_at(model) as copied, evaluating(copied), torch.no_grad():
         seconds = _seconds(copied, example)
         return Cost(
