@@ -44,12 +44,14 @@ th:first-child, td:first-child { text-align: left; overflow-wrap: anywhere; }
 
 def page(title: str, about: str, found: Evaluation, image: Callable[[int], Any], saved: Mapping[str, float]) -> str:
     """The page of an evaluation; `image` opens the one at a place, `saved` are the scores that the model came with."""
+    boxes = ((in_html(name), score_text(value)) for name, value in found.scores.items())
+    scores = "".join(f"<div>{name}<b>{value}</b></div>" for name, value in boxes)
     told = ", ".join(f"{name} {score_text(value)}" for name, value in saved.items())
     skipped = "".join(f"<li>{in_html(file)}</li>" for file in found.skipped)
     parts = [
         f"<h1>{in_html(title)}</h1>",
         f'<p class="quiet">{in_html(about)}</p>',
-        _scores(found.scores),
+        f'<div class="scores">{scores}</div>',
         f'<p class="caveat">{in_html(found.caveat)}</p>' if found.caveat else "",
         f'<p class="quiet">When the model was saved: {in_html(told)}</p>' if told else "",
         *(_plot(plot) for plot in found.plots()),
@@ -61,11 +63,6 @@ def page(title: str, about: str, found: Evaluation, image: Callable[[int], Any],
     viewport = '<meta name="viewport" content="width=device-width, initial-scale=1">'
     body = "\n".join(filter(None, parts))
     return f'<!doctype html>\n<html lang="en"><head>{head}{viewport}</head>\n<body>\n{body}\n</body></html>\n'
-
-
-def _scores(scores: Mapping[str, float]) -> str:
-    boxes = "".join(f"<div>{in_html(name)}<b>{score_text(value)}</b></div>" for name, value in scores.items())
-    return f'<div class="scores">{boxes}</div>'
 
 
 def _table(table: Table) -> str:

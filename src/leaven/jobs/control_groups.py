@@ -55,7 +55,9 @@ def _make(places: list[str], name: str, wanted: Mapping[str, int]) -> dict[str, 
         with contextlib.suppress(OSError):
             _remove_left(place)
             os.mkdir(folder)
-            _enable(place, wanted)
+            for controller in wanted if os.path.exists(os.path.join(place, "cgroup.subtree_control")) else ():
+                with contextlib.suppress(OSError):  # lets groups of version 2 in it be limited
+                    write(place, "cgroup.subtree_control", f"+{controller}")
             limited = {controller for controller, limit in wanted.items() if _limit(folder, controller, limit)}
             worse = {folder: limited}
             if not best or len(limited) > len(*best.values()):
@@ -112,13 +114,6 @@ def _upwards(place: str) -> Iterator[str]:
     while os.access(os.path.join(place, "cgroup.procs"), os.W_OK):
         yield place
         place = os.path.dirname(place)
-
-
-def _enable(place: str, wanted: Mapping[str, int]) -> None:
-    """Let groups of version 2 in a group be limited."""
-    for name in wanted if os.path.exists(os.path.join(place, "cgroup.subtree_control")) else ():
-        with contextlib.suppress(OSError):
-            write(place, "cgroup.subtree_control", f"+{name}")
 
 
 def _limit(folder: str, controller: str, limit: int) -> bool:

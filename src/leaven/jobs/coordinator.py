@@ -91,7 +91,7 @@ class Coordinator:
                     _log.warning("%s", problem)
                     is_over = False
                     self._sleep(_AFTER_FAILURE)
-                if self._is_stopping or (is_over and not self._has_work()):
+                if self._is_stopping or (is_over and self._is_idle()):
                     _log.info("ended")
                     return
 
@@ -118,9 +118,9 @@ class Coordinator:
                 raise AnotherRuns
             yield
 
-    def _has_work(self) -> bool:
+    def _is_idle(self) -> bool:
         with opened(self._settings.store) as engine:
-            return not LoopStore(engine, self._agent(engine)).is_idle()
+            return LoopStore(engine, self._agent(engine)).is_idle()
 
     def _agent(self, engine: Engine) -> str:
         with raising_store_errors():

@@ -47,9 +47,8 @@ class Folder:
 
     def put(self, file: Path, name: str) -> None:
         """Send a file. A reader sees the old content or the new one."""
-        self.write(name, file.read_bytes()) if file.stat().st_size < 1_000_000 else self._put_large(file, name)
-
-    def _put_large(self, file: Path, name: str) -> None:
+        if file.stat().st_size < 1_000_000:
+            return self.write(name, file.read_bytes())
         with _as_os_error():
             self._files.makedirs(self._parent(name), exist_ok=True)
             self._files.put_file(str(file), self._at(name))

@@ -12,12 +12,9 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from leaven.jobs.resources import Slots, count_text, missing
-
-if TYPE_CHECKING:
-    from leaven.jobs.store.for_leader import Running, Scheduled
+from leaven.jobs.store.for_leader import Running, Scheduled
 
 _TURN = "waits for its turn"
 _AT_ONCE = 20  # jobs, or sweeps, that are handed to a queue elsewhere before others are looked at again

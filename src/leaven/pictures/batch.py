@@ -34,19 +34,18 @@ class Rows:
 def draw_batch(sections: Sequence[Rows], file: Path) -> None:
     """Sections of tiles, one below the other, as an image file."""
     sections = [section for section in sections if section.tiles]
-    lines = [[_height(section, at) for at in range(0, len(section.tiles), ACROSS)] for section in sections]
-    heights = [0.4 + sum(each) for each in lines]
+    lines = []  # the heights of the lines of tiles of each section, with the captions that they have
+    for section in sections:
+        high = [len(_caption(tile).splitlines()) for tile in section.tiles]
+        highest = [max(high[at : at + ACROSS]) for at in range(0, len(high), ACROSS)]
+        lines.append([_CELL * 0.92 + 0.14 * count for count in highest])
+    heights = [0.4 + sum(ratios) for ratios in lines]
     with drawing(ACROSS * _CELL, sum(heights)) as figure:
         parts = figure.subfigures(len(sections), 1, height_ratios=heights, squeeze=False)[:, 0]
         for part, section, ratios in zip(parts, sections, lines, strict=True):
             part.suptitle(section.title, x=0.006, ha="left", fontweight="bold", fontsize=10)
             _draw_tiles(part, section.tiles, ratios)
         save(figure, file)
-
-
-def _height(section: Rows, start: int) -> float:
-    """The height of a line of tiles, with the captions that they have."""
-    return _CELL * 0.92 + 0.14 * max(len(_caption(tile).splitlines()) for tile in section.tiles[start : start + ACROSS])
 
 
 def _caption(tile: Tile) -> str:

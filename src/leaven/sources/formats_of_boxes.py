@@ -19,7 +19,8 @@ def source_in(path: Path, name: str, *, has_masks: bool = False) -> Coco | Voc |
         beside = [folder for folder in (path.parent, path.parent.parent) if (folder / "images").is_dir()]
         around = path.parent.parent if path.parent.name.lower() == "annotations" else path.parent
         return Coco(beside[0] / "images" if beside else around, name, path, masks=has_masks)
-    where = next((each for each in (path / "annotations", path) if _has_coco(each)), None)
+    folders = [folder for folder in (path / "annotations", path) if folder.is_dir()]
+    where = next((folder for folder in folders if any(map(names_images, sorted(folder.glob("*.json"))[:_MOST]))), None)
     if where is not None:
         images = path / "images" if (path / "images").is_dir() else path
         return Coco(images, name, where, masks=has_masks)
@@ -45,11 +46,6 @@ def _inside(path: Path, names: tuple[str, ...] = ()) -> list[Path]:
 
 def _has(folder: Path, pattern: str) -> bool:
     return folder.is_dir() and next(folder.glob(pattern), None) is not None
-
-
-def _has_coco(folder: Path) -> bool:
-    """Whether a folder has JSON files that annotate images."""
-    return folder.is_dir() and any(names_images(file) for file in sorted(folder.glob("*.json"))[:_MOST])
 
 
 def names_images(file: Path) -> bool:

@@ -5,7 +5,6 @@ Decides how an input becomes what the transforms were written for, and which ran
 
 import os
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -191,10 +190,7 @@ class Images:
 
     def table(self, path: Path, measured: Measured, target: Known) -> Dataset:
         names = (measured.image,) if measured.image is not None else (*self.columns, "image")
-        image = names[0]
-        with suppress(OSError, ValueError):  # reported when it is read
-            layouts = {name: layout_like(path, (name,), self.layout) for name in names}
-            image = next((name for name in names if name in open_table(path, layouts[name]).columns()), image)
+        image = next((name for name in names if self._has_column(path, name)), names[0])
         layout = layout_like(path, (image, *target.columns), self.layout)
         return table(
             path,
@@ -209,6 +205,12 @@ class Images:
     def _column(self, name: str) -> ImageColumn:
         """A column of a table; that of the training leaves out the same ending."""
         return ImageColumn(name, self.ending if (name,) == self.columns else "")
+
+    def _has_column(self, path: Path, name: str) -> bool:
+        try:
+            return name in open_table(path, layout_like(path, (name,), self.layout)).columns()
+        except (OSError, ValueError):  # reported when it is read
+            return False
 
     def shown(self, sample: Any) -> Image.Image:
         return as_image(sample, "RGB")

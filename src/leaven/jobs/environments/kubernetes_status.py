@@ -41,7 +41,10 @@ def status_of(job: Object, pods: Sequence[Object]) -> EngineStatus:
     if "Failed" in conditions:
         return _failed(conditions["Failed"], pods)
     phases = [table(pod.get("status")).get("phase") for pod in pods]
-    started, wanted = sum(phase in _STARTED for phase in phases), _count(job)
+    spec = table(job.get("spec"))
+    specs = [table(table(job.get("template")).get("spec")) for job in rows(spec.get("replicatedJobs"))] or [spec]
+    wanted = sum(count if isinstance(count := spec.get("parallelism"), int) else 1 for spec in specs)
+    started = sum(phase in _STARTED for phase in phases)
     if started >= wanted:
         return EngineStatus("running")
     some = f"{started} of {wanted} pods are running" if started else ""
@@ -52,14 +55,6 @@ def _conditions(thing: Object) -> dict[str, Object]:
     """The conditions that hold, by type."""
     conditions = rows(table(thing.get("status")).get("conditions"))
     return {str(condition.get("type")): condition for condition in conditions if condition.get("status") == "True"}
-
-
-def _count(job: Object) -> int:
-    """How many pods a Job or JobSet is to have."""
-    spec = table(job.get("spec"))
-    specs = [table(table(job.get("template")).get("spec")) for job in rows(spec.get("replicatedJobs"))] or [spec]
-    counts = [spec.get("parallelism") for spec in specs]
-    return sum(count if isinstance(count, int) else 1 for count in counts)
 
 
 def _failed(condition: Object, pods: Sequence[Object]) -> EngineStatus:

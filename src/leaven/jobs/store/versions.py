@@ -82,7 +82,7 @@ def _make_tables(connection: Connection) -> None:
 
 
 def _to_second(rows: Rows) -> Rows:
-    """Settings belong to jobs; whether an environment is reached, to an agent."""
+    """Version 2: settings belong to jobs; whether an environment is reached, to an agent."""
     settings = {row["name"]: row["settings"] for row in rows["environments"]}
     jobs = [{**row, "settings": settings[row["environment"]]} for row in rows["jobs"]]
     about = [{**row, "value": "2"} if row["name"] == "version" else row for row in rows["facts"]]

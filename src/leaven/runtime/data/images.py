@@ -77,15 +77,17 @@ def _eight_bits(values: np.ndarray, mode: str) -> np.ndarray:
 
 
 def reason(source: str | os.PathLike[str] | BinaryIO, problem: Exception) -> str:
-    if isinstance(problem, FileNotFoundError):
-        return NO_FILE
-    if isinstance(problem, IsADirectoryError):
-        return "it is a folder"
-    if isinstance(problem, UnidentifiedImageError):
-        is_empty = isinstance(source, str | os.PathLike) and os.path.getsize(source) == 0
-        return "it is empty" if is_empty else "it is not an image"
-    if "truncated" in str(problem).lower():
-        return "it is truncated"
-    if isinstance(problem, OSError) and problem.strerror:
-        return problem.strerror
+    """The reason why an image can't be read, in a few words."""
+    match problem:
+        case FileNotFoundError():
+            return NO_FILE
+        case IsADirectoryError():
+            return "it is a folder"
+        case UnidentifiedImageError():
+            is_empty = isinstance(source, str | os.PathLike) and os.path.getsize(source) == 0
+            return "it is empty" if is_empty else "it is not an image"
+        case _ if "truncated" in str(problem).lower():
+            return "it is truncated"
+        case OSError(strerror=str(text)) if text:
+            return text
     return str(problem) or type(problem).__name__

@@ -51,7 +51,6 @@ class Evaluation:
 
     @property
     def count(self) -> int:
-        """How many images were measured."""
         return int(self.confusion.sum())
 
     @property
@@ -101,7 +100,8 @@ class Evaluation:
     def tables(self) -> list[Table]:
         """Of many classes, those that are predicted worst come first."""
         each = self.per_class
-        rows = [self._row(name, each[name]) for name in worst_first(each, "f1")]
+        order = worst_first(each, "f1")
+        rows = [[name, *(f"{each[name][head]:.4f}" for head in _HEADS), str(each[name]["count"])] for name in order]
         found = [Table("Classes", ("class", *_HEADS, self.inputs), rows)]
         if pairs := self.confused():
             errors = [(true, said, f"{count} of {each[true]['count']}") for true, said, count in pairs]
@@ -151,9 +151,6 @@ class Evaluation:
         classes = table_lines(self.tables()[0], "class", "classes")
         scores = [f"{self.count} {self.inputs}", *score_lines(self.scores), *caveat_lines(self.caveat)]
         return "\n".join([*scores, "", *classes, "", self.table()])
-
-    def _row(self, name: str, scores: dict[str, float]) -> list[str]:
-        return [name, *(f"{scores[head]:.4f}" for head in _HEADS), str(scores["count"])]
 
     def _badness(self, sample: Sample) -> tuple[bool, float]:
         return sample.actual == sample.predicted, sample.actual_confidence

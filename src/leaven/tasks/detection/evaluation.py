@@ -69,7 +69,6 @@ class Evaluation:
 
     @property
     def count(self) -> int:
-        """How many images were measured."""
         return len(self.samples)
 
     @property

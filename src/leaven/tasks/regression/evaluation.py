@@ -32,7 +32,6 @@ class Evaluation:
 
     @property
     def count(self) -> int:
-        """How many images were measured."""
         return len(self.files)
 
     @property

@@ -51,7 +51,6 @@ class Evaluation:
 
     @property
     def count(self) -> int:
-        """How many images were measured."""
         return len(self.images)
 
     @property
@@ -105,10 +104,10 @@ class Evaluation:
         return [self._case(at) for at in self._order()[:k]]
 
     def _case(self, at: int) -> Case:
-        each = self.images[at]
-        actual, said = (self._classes(mask) for mask in (each.actual, each.predicted))
-        draw = partial(each.drawn, target=self.target)
-        return Case(at, each.file, actual, said, f"IoU {each.iou:.3f}", each.iou > 0.5, draw)
+        image = self.images[at]
+        actual, predicted = (self._classes(mask) for mask in (image.actual, image.predicted))
+        draw = partial(image.drawn, target=self.target)
+        return Case(at, image.file, actual, predicted, f"IoU {image.iou:.3f}", image.iou > 0.5, draw)
 
     def _classes(self, mask: np.ndarray) -> str:
         counts = np.bincount(mask[mask >= 0], minlength=len(self.target.names))

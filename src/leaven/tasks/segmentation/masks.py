@@ -54,17 +54,14 @@ def _stored(mask: Mask) -> np.ndarray:
 
 
 def _pixels(image: Image.Image, mask: Mask) -> np.ndarray:
-    if mask.target.colours:
-        return np.asarray(image.convert("RGB"))
-    return np.asarray(image if image.mode in NUMBER_MODES else _grey(image, mask))
-
-
-def _grey(image: Image.Image, mask: Mask) -> Image.Image:
-    """A mask that is stored in colour, where all channels are the same number."""
+    if not mask.target.colours and image.mode in NUMBER_MODES:
+        return np.asarray(image)
     channels = np.asarray(image.convert("RGB"))
+    if mask.target.colours:
+        return channels
     if (channels != channels[..., :1]).any():
         raise _bad(mask, mask.target.no_colours)
-    return Image.fromarray(channels[..., 0])
+    return channels[..., 0]
 
 
 def _of_numbers(stored: np.ndarray, mask: Mask) -> np.ndarray:
@@ -82,7 +79,7 @@ def _of_numbers(stored: np.ndarray, mask: Mask) -> np.ndarray:
 
 
 def _of_colours(stored: np.ndarray, mask: Mask) -> np.ndarray:
-    codes = _codes(stored)
+    codes = _code(stored.astype(np.int64))
     found = np.full(codes.shape, NO_CLASS, np.int64)
     is_known = codes == _code((mask.target.ignored,) * 3)
     for number, colour in enumerate(mask.target.colours):
@@ -93,14 +90,10 @@ def _of_colours(stored: np.ndarray, mask: Mask) -> np.ndarray:
     return found
 
 
-def _codes(colours: np.ndarray) -> np.ndarray:
-    wide = colours.astype(np.int64)
-    codes: np.ndarray = (wide[..., 0] << 16) + (wide[..., 1] << 8) + wide[..., 2]
-    return codes
-
-
-def _code(colour: Colour) -> int:
-    return (colour[0] << 16) + (colour[1] << 8) + colour[2]
+def _code(colours: np.ndarray | Colour) -> Any:
+    """A number for each colour; the last dimension has red, green and blue."""
+    colours = np.asarray(colours)
+    return (colours[..., 0] << 16) + (colours[..., 1] << 8) + colours[..., 2]
 
 
 # -- moved with the image

@@ -70,9 +70,12 @@ class MaskClasses:
             return MaskPixels(given.pixels, self)
         if isinstance(given, str | os.PathLike):
             return MaskFile(os.fspath(given), self)
-        if hasattr(given, "getbands") or _is_plane(given):
+        shape, dtype = getattr(given, "shape", None), str(getattr(given, "dtype", "something"))
+        is_plane = shape is not None and (len(shape) == 2 or (len(shape) == 3 and shape[0] == 1))
+        if hasattr(given, "getbands") or (is_plane and ("int" in dtype or "bool" in dtype)):
             return MaskPixels(given, self)
-        fact = f"has {_kind_of(given)} in place of its mask"
+        kind = f"a {type(given).__name__}" if shape is None else f"an array of {dtype} and shape {tuple(shape)}"
+        fact = f"has {kind} in place of its mask"
         raise BadTarget("wrong-mask", fact, "give an array of the numbers of classes, height × width, or a file")
 
     def plain(self, value: "Mask") -> "Mask":
@@ -124,15 +127,9 @@ class MaskClasses:
 def read_target(data: Any) -> MaskClasses:
     match data:
         case {"names": [*names], "colours": [*colours], "ignored": int(ignored)} if len(colours) in (0, len(names)):
-            return MaskClasses(tuple(map(str, names)), tuple(map(_colour, colours)), ignored)
+            if all(len(colour) == 3 and all(isinstance(part, int) for part in colour) for colour in colours):
+                return MaskClasses(tuple(map(str, names)), tuple(map(tuple, colours)), ignored)
     raise ValueError("the classes can't be read")
-
-
-def _colour(data: Any) -> Colour:
-    match data:
-        case [int(red), int(green), int(blue)]:
-            return red, green, blue
-    raise ValueError("a colour can't be read")
 
 
 @dataclass(frozen=True)
@@ -158,17 +155,3 @@ class MaskReader:
 
     def doubt(self, target: MaskClasses, values: Sequence[Mask]) -> Doubt | None:
         return None
-
-
-def _is_plane(given: Any) -> bool:
-    """Whether it is an array of whole numbers with a height and a width, or with one channel of these."""
-    shape = getattr(given, "shape", None)
-    is_plane = shape is not None and (len(shape) == 2 or (len(shape) == 3 and shape[0] == 1))
-    return is_plane and any(word in str(getattr(given, "dtype", "")) for word in ("int", "bool"))
-
-
-def _kind_of(given: Any) -> str:
-    shape = getattr(given, "shape", None)
-    if shape is None:
-        return f"a {type(given).__name__}"
-    return f"an array of {getattr(given, 'dtype', 'something')} and shape {tuple(shape)}"

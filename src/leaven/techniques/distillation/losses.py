@@ -32,17 +32,14 @@ def dkd_loss(
     """
     target = targets if targets.ndim == 1 else targets.argmax(dim=1)
     is_target = F.one_hot(target, student.shape[1]).bool()
-    of_target, of_others = zip(
-        *(_parted(F.log_softmax(logits / temperature, dim=1), is_target) for logits in (student, teacher)), strict=True
-    )
+    of_target, of_others = [], []
+    for logits in (student, teacher):
+        log_shares = F.log_softmax(logits / temperature, dim=1)
+        others = log_shares[~is_target].view(len(log_shares), -1)
+        rest = others.logsumexp(dim=1, keepdim=True)
+        of_target.append(torch.cat([log_shares[is_target][:, None], rest], dim=1))  # target against the rest
+        of_others.append(others - rest)  # the rest among themselves
     return temperature**2 * (alpha * _divergence(*of_target) + beta * _divergence(*of_others))
-
-
-def _parted(log_shares: Tensor, is_target: Tensor) -> tuple[Tensor, Tensor]:
-    """Target against the rest, and the rest among themselves."""
-    others = log_shares[~is_target].view(len(log_shares), -1)
-    rest = others.logsumexp(dim=1, keepdim=True)
-    return torch.cat([log_shares[is_target][:, None], rest], dim=1), others - rest
 
 
 def _divergence(student: Tensor, teacher: Tensor) -> Tensor:
