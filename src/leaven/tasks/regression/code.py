@@ -17,7 +17,7 @@ from leaven.tasks.regression.evaluation import Evaluation, Tally
 from leaven.tasks.regression.prediction import Prediction, in_units, predictions
 from leaven.tasks.regression.target import Quantities
 from leaven.tasks.rows import row, row_size
-from leaven.tasks.scoring import Evaluate, Judgement, Mean, Metrics, evaluates
+from leaven.tasks.scoring import Evaluate, Judgement, Mean, Metrics
 from leaven.terminal.visible import as_code, in_markdown, visible
 
 __all__ = [
