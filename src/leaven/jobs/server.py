@@ -26,7 +26,6 @@ from leaven.serving.problem import CantServe
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
-PORT = 8477
 _FILE = "token"  # the file in the folder of jobs with a token that was made up
 _THREADS = 6
 _HEADERS = {"Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'"}
