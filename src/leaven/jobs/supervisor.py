@@ -28,17 +28,7 @@ import signal
 import subprocess
 import time
 
-from leaven.jobs.attempt_processes import (
-    ATTEMPT,
-    adopt_orphans,
-    end_descendants,
-    end_with,
-    hold,
-    is_held,
-    program_name,
-    reap_orphans,
-    supervisor_name,
-)
+from leaven.jobs import attempt_processes as processes
 from leaven.jobs.limits import Limits
 from leaven.jobs.program_log import LIMIT, ProgramLog, make_again
 
@@ -89,8 +79,8 @@ def main(folder: str) -> None:
 
 def take_attempt(folder: str, attempt: str) -> object | None:
     """The locks of the one supervisor of an attempt, to be kept until its end; None if it was ever begun."""
-    name = hold(supervisor_name(attempt))
-    if name is None or is_held(program_name(attempt)):
+    name = processes.hold(processes.supervisor_name(attempt))
+    if name is None or processes.is_held(processes.program_name(attempt)):
         return None
     lock = _open_lock(folder, LOCK)
     if not take(lock, _LOCK_TRIES) or os.path.exists(os.path.join(folder, BEGUN)):
@@ -121,7 +111,7 @@ class Supervisor:
         os.umask(0o077)
         if self._is_stop_wanted():
             return self._outcome("stopped", None, "stopped before it began")
-        adopt_orphans()
+        processes.adopt_orphans()
         _write(self._file(BEGUN), {"supervisor": os.getpid(), "at": time.time()})
         log = ProgramLog(self._file(LOG), self.task.get("log_limit") or LIMIT)
         limits = Limits(self.task["attempt"], self.task.get("cores") or 0, self.task.get("memory") or 0)
@@ -136,7 +126,7 @@ class Supervisor:
         finally:
             os.close(printing)
         code = self._wait(program, printed, log, limits)
-        end_descendants(program.pid)
+        processes.end_descendants(program.pid)
         _drain(printed, log)
         exceeded = limits.end()
         outcome, reason = judge(_read(self._file(TOLD)), code, self.stop)
@@ -145,14 +135,14 @@ class Supervisor:
     def _start(self, printing: int, limits: Limits) -> subprocess.Popen[bytes]:
         settings = {name: value for name, value in os.environ.items() if name not in PRIVATE}
         settings |= self.task["environment"]
-        settings |= {ATTEMPT: self.task["attempt"], TELL: self._file(TOLD)}
+        settings |= {processes.ATTEMPT: self.task["attempt"], TELL: self._file(TOLD)}
         parent = os.getpid()
 
         def prepare() -> None:
-            end_with(parent)
+            processes.end_with(parent)
             limits.enter()
 
-        name, lock = hold(program_name(self.task["attempt"])), _open_lock(self.folder, PROGRAM_LOCK)
+        name, lock = processes.hold(processes.program_name(self.task["attempt"])), _open_lock(self.folder, PROGRAM_LOCK)
         assert name is not None
         assert take(lock, _LOCK_TRIES)
         try:
@@ -189,9 +179,9 @@ class Supervisor:
                 continue
             look_at = now + _LOOK
             log.keep()
-            reap_orphans(program.pid)
+            processes.reap_orphans(program.pid)
             if limits.is_exceeded():
-                end_descendants(program.pid)
+                processes.end_descendants(program.pid)
             if killed_at is None and self._is_stop_wanted(now):
                 assert self.stop is not None
                 killed_at = now + self._grace()
@@ -200,7 +190,7 @@ class Supervisor:
                     program.send_signal(signal.SIGTERM)
             elif killed_at is not None and now >= killed_at:
                 killed_at = now + 1
-                end_descendants(program.pid)
+                processes.end_descendants(program.pid)
         for descriptor in set(watched) - {printed}:
             os.close(descriptor)
         return int(program.returncode)

@@ -10,21 +10,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
+from leaven.formats import image_arrays as arrays
 from leaven.formats.finding import BadSource, Finding
-from leaven.formats.image_arrays import (
-    CIFAR10,
-    CIFAR100,
-    IDX_FILES,
-    Arrays,
-    Batches,
-    batch_count,
-    batch_files,
-    batch_names,
-    idx_files,
-    idx_shape,
-    read_batches,
-    read_idx,
-)
 from leaven.formats.image_folder import sub_folders
 from leaven.sources.source import Samples, SourceFacts, predefined
 
@@ -46,23 +33,23 @@ class Mnist(_Place):
     NAMES: ClassVar[tuple[str, ...]] = tuple(map(str, range(10)))
 
     def is_there(self) -> bool:
-        return not idx_files(self.path, self.FOLDER)[1]
+        return not arrays.idx_files(self.path, self.FOLDER)[1]
 
     def look(self) -> SourceFacts | None:
-        files, missing = idx_files(self.path, self.FOLDER)
+        files, missing = arrays.idx_files(self.path, self.FOLDER)
         if missing:
             return None if self.download else SourceFacts(findings=(self._missing(missing, bool(files)),))
         try:
-            counts = {split: idx_shape(files[images], 3)[0] for split, (images, _) in IDX_FILES.items()}
+            counts = {split: arrays.idx_shape(files[images], 3)[0] for split, (images, _) in arrays.IDX_FILES.items()}
         except _DAMAGED as problem:
             return SourceFacts(findings=(_damaged(self.name, problem),))
         return SourceFacts(self.NAMES, tuple(counts), counts=counts)
 
     def open(self) -> Samples:
-        files, missing = idx_files(self.path, self.FOLDER)
+        files, missing = arrays.idx_files(self.path, self.FOLDER)
         if missing:
             raise BadSource(self._missing(missing, bool(files)))
-        return _samples(lambda split: read_idx(files, split), self.NAMES, self.name)
+        return _samples(lambda split: arrays.read_idx(files, split), self.NAMES, self.name)
 
     def _missing(self, missing: list[str], has_some: bool) -> Finding:
         listed = ", ".join(f"`{name}`" for name in missing)
@@ -83,35 +70,35 @@ class Cifar10(_Place):
     """The batches of CIFAR-10: the binary version, or Python's."""
 
     TITLE: ClassVar[str] = "CIFAR-10"
-    BATCHES: ClassVar[Batches] = CIFAR10
+    BATCHES: ClassVar[arrays.Batches] = arrays.CIFAR10
     ARCHIVES: ClassVar[tuple[str, str]] = ("cifar-10-binary.tar.gz", "cifar-10-python.tar.gz")
 
     def is_there(self) -> bool:
-        return bool(batch_files(self.path, self.BATCHES))
+        return bool(arrays.batch_files(self.path, self.BATCHES))
 
     def look(self) -> SourceFacts | None:
-        files = batch_files(self.path, self.BATCHES)
+        files = arrays.batch_files(self.path, self.BATCHES)
         if not files:
             return None if self.download else SourceFacts(findings=(self._missing(),))
         try:
-            names = batch_names(files["train"][0], self.BATCHES)
+            names = arrays.batch_names(files["train"][0], self.BATCHES)
             counts = dict.fromkeys(files, 0)
             for split, file in ((split, file) for split, there in files.items() for file in there):
-                known = batch_count(file, self.BATCHES)
-                counts[split] += len(read_batches([file], self.BATCHES).labels) if known is None else known
+                known = arrays.batch_count(file, self.BATCHES)
+                counts[split] += len(arrays.read_batches([file], self.BATCHES).labels) if known is None else known
         except _DAMAGED as problem:
             return SourceFacts(findings=(_damaged(self.name, problem),))
         return SourceFacts(names, tuple(counts), counts=counts)
 
     def open(self) -> Samples:
-        files = batch_files(self.path, self.BATCHES)
+        files = arrays.batch_files(self.path, self.BATCHES)
         if not files:
             raise BadSource(self._missing())
         try:
-            names = batch_names(files["train"][0], self.BATCHES)
+            names = arrays.batch_names(files["train"][0], self.BATCHES)
         except _DAMAGED as problem:
             raise BadSource(_damaged(self.name, problem)) from None
-        return _samples(lambda split: read_batches(files[split], self.BATCHES), names, self.name)
+        return _samples(lambda split: arrays.read_batches(files[split], self.BATCHES), names, self.name)
 
     def _missing(self) -> Finding:
         fact = f"{self.TITLE} is not in `{self.name}`"
@@ -129,11 +116,11 @@ class Cifar100(Cifar10):
     """The files of CIFAR-100."""
 
     TITLE = "CIFAR-100"
-    BATCHES = CIFAR100
+    BATCHES = arrays.CIFAR100
     ARCHIVES = ("cifar-100-binary.tar.gz", "cifar-100-python.tar.gz")
 
 
-def _samples(read_split: Callable[[str], Arrays], names: tuple[str, ...], name: str) -> Samples:
+def _samples(read_split: Callable[[str], arrays.Arrays], names: tuple[str, ...], name: str) -> Samples:
     """All images in memory, one split after the other."""
     import numpy as np
 

@@ -219,7 +219,7 @@ def changed(members: Members, change: Callable[[dict[str, Any]], object]) -> Mem
 
 
 class TestManifests:
-    def test_a_newer_format_says_what_to_do(self, tmp_path: Path, members: Members) -> None:
+    def test_a_newer_format_has_a_help(self, tmp_path: Path, members: Members) -> None:
         newer = changed(members, lambda manifest: manifest.update(format=4, built_by="?"))
         assert "upgrade" in refused(write(tmp_path / "a.bundle", newer), "written by a newer Leaven").help
 

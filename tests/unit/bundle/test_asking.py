@@ -184,7 +184,7 @@ class TestRefused:
                 colours([tmp_path / name])
             assert "on_bad_file" not in caught.value.help
 
-    def test_heic_says_what_to_install(self, colours: Bundle, tmp_path: Path) -> None:
+    def test_heic_the_help_is_to_install_it(self, colours: Bundle, tmp_path: Path) -> None:
         (tmp_path / "a.heic").write_bytes(b"\x00\x00\x00\x18ftypheic\x00\x00\x00\x00mif1heic" + b"\x00" * 50)
         with pytest.raises(Failure, match="it is a HEIC image") as caught:
             colours(tmp_path / "a.heic")
@@ -213,7 +213,7 @@ class TestAddresses:
             finally:
                 server.shutdown()
 
-    def test_without_network_it_says_so(self, colours: Bundle) -> None:
+    def test_without_network_it_reports_it(self, colours: Bundle) -> None:
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]

@@ -189,7 +189,7 @@ class TestManyClasses:
         assert "a␊␛[" in found.table()
         assert all(line.isprintable() for line in found.table().splitlines())
 
-    def test_top5_is_measured_where_it_says_something(self, tmp_path: Path, paint: Paint) -> None:
+    def test_top5_is_measured_where_it_is_informative(self, tmp_path: Path, paint: Paint) -> None:
         import timm
         import torch
         from torchvision.transforms import v2 as T

@@ -51,11 +51,11 @@ def test_onnx(net: Bundle, tmp_path: Path) -> None:
     assert json.loads(session.get_modelmeta().custom_metadata_map["classes"]) == CLASSES
 
 
-def test_the_file_stands_beside_the_bundle_unless_told(net: Bundle) -> None:
+def test_the_file_is_written_beside_the_bundle_by_default(net: Bundle) -> None:
     assert net.export("torch_export") == net.path.with_suffix(".pt2")
 
 
-def test_without_the_packages_it_says_what_to_install(
+def test_without_the_packages_it_the_help_is_to_install_it(
     net: Bundle, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "_NEEDED", ("onnx", "surely_not_installed"))

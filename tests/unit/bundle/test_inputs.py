@@ -26,7 +26,7 @@ KINDS = [written["kind"] for _, written in EXAMPLES]
 
 
 @pytest.mark.parametrize(("example", "written"), EXAMPLES, ids=KINDS)
-def test_what_bundles_say_of_their_inputs_is_read_back(example: Any, written: dict[str, Any]) -> None:
+def test_the_inputs_of_bundles_are_read_back(example: Any, written: dict[str, Any]) -> None:
     takes = like(example)
     assert takes.to_json() == written
     assert read(written) == takes

@@ -76,7 +76,7 @@ def components_net() -> tuple[nn.Module, bundle.BuiltBy]:
 
 
 @pytest.mark.parametrize("make", [timm_net, torchvision_net, components_net])
-def test_what_is_loaded_answers_as_what_was_saved(tmp_path: Path, make: Callable[[], Any]) -> None:
+def test_a_loaded_model_has_the_outputs_of_the_saved_one(tmp_path: Path, make: Callable[[], Any]) -> None:
     model, built_by = make()
     shaken(model).eval()
     bundle.save(tmp_path / "a.bundle", model, built_by=built_by, preprocess=STEPS, target=TARGET)
@@ -211,7 +211,7 @@ class TestTheModuleIsLeftAsItWas:
 
 
 class TestADescriptionThatIsWrong:
-    def test_another_net_with_the_same_weights_is_found_out(self, tmp_path: Path) -> None:
+    def test_another_model_with_the_same_weights_is_refused(self, tmp_path: Path) -> None:
         model = nn.Sequential(Conv(3, 8), nn.Tanh(), GlobalPool(), Linear(8, 3))
         parts = [("Conv", {"in_channels": 3, "channels": 8}), ("Relu", {}), ("GlobalPool", {})]
         built_by = bundle.Components([*parts, ("Linear", {"in_channels": 8, "features": 3})])
@@ -266,7 +266,7 @@ class TestADescriptionThatIsWrong:
 
 
 class TestWhatTheStepsTake:
-    def test_a_grey_net_is_found_by_trying(self, tmp_path: Path) -> None:
+    def test_a_grey_model_is_found_by_trying(self, tmp_path: Path) -> None:
         model = nn.Sequential(Conv(1, 4), GlobalPool(), Linear(4, 3))
         parts = [("Conv", {"in_channels": 1, "channels": 4}), ("GlobalPool", {})]
         built_by = bundle.Components([*parts, ("Linear", {"in_channels": 4, "features": 3})])
@@ -363,9 +363,7 @@ class TestCodeOfOnesOwn:
         model.head = nn.Linear(4, 3)
         return model
 
-    def test_it_runs_only_for_who_trusts_it(
-        self, tmp_path: Path, mine: Any, capsys: pytest.CaptureFixture[str]
-    ) -> None:
+    def test_it_runs_only_if_trusted(self, tmp_path: Path, mine: Any, capsys: pytest.CaptureFixture[str]) -> None:
         file = self.saved(tmp_path, self.model(mine), STEPS, head=("head", 3))
         for source in (tmp_path / "src").iterdir():
             if source.is_file():
@@ -494,7 +492,7 @@ class TestSteps:
                 target=TARGET,
             )
 
-    def test_state_beside_the_arguments_is_found_out(self, tmp_path: Path) -> None:
+    def test_state_beside_the_arguments_is_refused(self, tmp_path: Path) -> None:
         normalize = T.Normalize([0.0], [1.0])
         normalize.forward = lambda image: image * 2  # type: ignore[method-assign, assignment]
         steps = T.Compose([*colour_steps().transforms, normalize])

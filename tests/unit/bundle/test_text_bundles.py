@@ -129,7 +129,7 @@ class TestTokenizers:
         with pytest.warns(Caution, match="more than 64 tokens"):
             assert model.prepare("good " * 4_000_000)["input_ids"].tolist() == short.tolist()
 
-    def test_only_what_changes_tokens_is_believed(self, tmp_path: Path, members: Members, reviews: Path) -> None:
+    def test_only_settings_that_change_tokens_are_used(self, tmp_path: Path, members: Members, reviews: Path) -> None:
         told = {
             "auto_map": {"AutoTokenizer": ["somebody/evil--code.Evil", None]},
             "tokenizer_class": "pipeline",

@@ -239,7 +239,7 @@ def test_what_gives_access_to_the_store_is_sent_along(
         environment.submit(one)
 
 
-def test_a_job_without_a_machine_says_so_and_is_cancelled(queue: Queue, state: Path) -> None:
+def test_a_job_without_a_machine_reports_it_and_is_cancelled(queue: Queue, state: Path) -> None:
     (state / "full").touch()
     (id,) = queue.submit(rented(SAVES))
     queue.turn(lambda: queue.job(id).waits, "the reason")
@@ -273,7 +273,7 @@ def test_what_is_not_set_is_refused(queue: Queue, gone: str, report: str) -> Non
     assert job.reason.startswith(report)
 
 
-def test_what_is_missing_is_said(queue: Queue) -> None:
+def test_missing_parts_are_reported(queue: Queue) -> None:
     found = list(requests.environment_of(queue.settings, "cloud").check())
     assert all(check.is_right for check in found), found
     given = {**queue.settings.environments["cloud"], "sky": "/no/sky", "store": "s3://bucket"}

@@ -56,7 +56,7 @@ def test_a_second_coordinator_steps_back(settings: Settings, store: JobStore) ->
     assert coordinators(settings.folder) == [pid]
 
 
-def test_jobs_go_on_while_there_is_no_coordinator(settings: Settings, store: JobStore, tmp_path: Path) -> None:
+def test_jobs_continue_while_there_is_no_coordinator(settings: Settings, store: JobStore, tmp_path: Path) -> None:
     (id,) = requests.submit(store, settings, [order(WAITS, str(tmp_path / "gate"))])
     pid = leads(settings)
     wait_until(lambda: ended(store, id, State.RUNNING))

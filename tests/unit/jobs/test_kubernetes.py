@@ -260,7 +260,7 @@ def test_a_job_that_waits_is_cancelled_and_never_begins(queue: Queue, cluster: k
     assert (cluster.objects, printed(queue, id)) == ({}, "")
 
 
-def test_a_pod_that_is_taken_saves_and_its_job_goes_on(queue: Queue, cluster: kubernetes_server.Cluster) -> None:
+def test_a_pod_that_is_taken_saves_and_its_job_is_resumed(queue: Queue, cluster: kubernetes_server.Cluster) -> None:
     (id,) = queue.submit(on_cluster(SAVES))
     runs(queue, id)
     for pod in cluster.pods.values():
@@ -272,7 +272,7 @@ def test_a_pod_that_is_taken_saves_and_its_job_goes_on(queue: Queue, cluster: ku
     queue.finish(id)
 
 
-def test_a_pod_that_is_gone_without_a_word_counts_by_what_the_cluster_says(
+def test_a_pod_that_is_gone_without_a_report_counts_by_the_status_of_the_cluster(
     queue: Queue, cluster: kubernetes_server.Cluster
 ) -> None:
     (id,) = queue.submit(on_cluster(SAVES, retries=1))
@@ -315,7 +315,7 @@ def test_what_the_cluster_refuses_has_failed_with_its_reason(queue: Queue, clust
 QUOTA = "exceeded quota: q, requested: count/jobs.batch=1, used: count/jobs.batch=5, limited: count/jobs.batch=5"
 
 
-def test_a_job_beyond_the_quota_of_jobs_waits_and_starts_later(
+def test_a_job_over_the_quota_of_jobs_waits_and_starts_later(
     queue: Queue, cluster: kubernetes_server.Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     cluster.quota = QUOTA
@@ -438,7 +438,7 @@ def test_what_kueue_holds_back_waits_for_its_turn() -> None:
     assert status_of(job, []).reason == "waits for its turn in the queue (Kubernetes: Suspended)"
 
 
-def test_a_pod_that_used_too_much_memory_says_so() -> None:
+def test_a_pod_that_used_too_much_memory_reports_it() -> None:
     failed = {**job_of(1), "status": {"conditions": [{"type": "Failed", "status": "True"}]}}
     ended = {"state": {"terminated": {"exitCode": 137, "reason": "OOMKilled"}}}
     status = status_of(failed, [{"status": {"phase": "Failed", "containerStatuses": [ended]}}])
@@ -486,7 +486,7 @@ def test_a_crash_right_after_a_submit_does_not_submit_twice(queue: Queue, cluste
     assert (len(cluster.created), printed(queue, id)) == (1, "ran\n")
 
 
-def test_what_is_missing_is_said(queue: Queue, cluster: kubernetes_server.Cluster) -> None:
+def test_missing_parts_are_reported(queue: Queue, cluster: kubernetes_server.Cluster) -> None:
     environment = requests.environment_of(queue.settings, "k8s")
     found = {check.what: check for check in environment.check()}
     assert all(check.is_right for check in found.values()), found

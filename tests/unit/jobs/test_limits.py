@@ -80,7 +80,7 @@ def run_without_groups(folder: Path, text: str, **limits: int) -> tuple[dict[str
 
 
 @pytest.mark.usefixtures("by_groups")
-def test_the_memory_of_a_job_is_limited_and_the_reason_says_so(tmp_path: Path) -> None:
+def test_the_memory_of_a_job_is_limited_and_the_reason_reports_it(tmp_path: Path) -> None:
     state, reason, _ = run(tmp_path, TAKES_MEMORY, memory=200_000_000)
     assert (state, reason) == (State.FAILED, TOO_MUCH)
     assert run(tmp_path / "more", TAKES_MEMORY.replace("range(50)", "range(2)"), memory=200_000_000)[1].endswith("9")

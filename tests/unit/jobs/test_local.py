@@ -212,7 +212,7 @@ def test_whatever_is_in_the_file_that_asks_for_a_stop_it_is_one(tmp_path: Path, 
 
 
 @pytest.mark.parametrize("text", ["[]", '{"outcome": ["a"]}', '{"outcome": 5, "reason": {}}', "\x00"])
-def test_what_a_program_says_in_odd_words_counts_as_nothing_said(tmp_path: Path, text: str) -> None:
+def test_an_odd_report_of_a_program_is_ignored(tmp_path: Path, text: str) -> None:
     queue = Queue(settings_in(tmp_path / "jobs"))
     tells = f"import os; open(os.environ['LEAVEN_OUTCOME'], 'w').write({text!r})"
     pipes = "import os; os.mkfifo(os.environ['LEAVEN_OUTCOME'])"

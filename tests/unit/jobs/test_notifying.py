@@ -61,7 +61,7 @@ def in_project(text: str, project: Path) -> Order:
     return Order(make_package(manifest, whole.members), resources=Resources(cpus=1), retries=0)
 
 
-def test_a_webhook_and_a_mail_command_are_told_how_jobs_of_a_project_ended(
+def test_a_webhook_and_a_mail_command_get_how_jobs_of_a_project_ended(
     queue: Queue, hook: tuple[str, list[dict[str, object]]], tmp_path: Path
 ) -> None:
     address, got = hook

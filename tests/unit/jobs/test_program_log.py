@@ -71,7 +71,7 @@ def test_no_line_is_written_that_takes_the_room_of_the_store_and_it_comes_when_t
     log.close()
 
 
-def test_a_program_that_prints_little_is_followed_beyond_the_first_part(
+def test_a_program_that_prints_little_is_followed_after_the_first_part(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     now = 0.0

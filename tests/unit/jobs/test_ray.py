@@ -54,7 +54,7 @@ on_a_cluster = [pytest.mark.slow, pytest.mark.jobs]
         ({"status": "REBALANCING"}, "running", Outcome.LOST),
     ],
 )
-def test_what_ray_says_is_understood(row: dict[str, Any], phase: str, outcome: Outcome) -> None:
+def test_answers_of_ray_are_parsed(row: dict[str, Any], phase: str, outcome: Outcome) -> None:
     assert (status_of(row).phase, status_of(row).outcome) == (phase, outcome)
 
 
@@ -166,7 +166,7 @@ class TestOnACluster:
         assert (queue.log(id), outcomes(queue, id)) == ("begun\nsaved\n", [Outcome.STOPPED])
 
     @pytest.mark.parametrize("nodes", [1, 2])
-    def test_a_job_that_waits_for_resources_says_so_and_is_given_up(self, queue: Queue, nodes: int) -> None:
+    def test_a_job_that_waits_for_resources_reports_it_and_is_given_up(self, queue: Queue, nodes: int) -> None:
         (block,) = queue.submit(on_ray(SAVES, resources=Resources(cpus=2)))
         begun(queue, block)
         given = {**queue.settings.environments["ray"], "start_within": 0.2}
@@ -229,7 +229,7 @@ class TestOnACluster:
         assert outcomes(queue, id) == [Outcome.LOST, Outcome.SUCCEEDED]
         assert weights(run) == trained_without_interruption(project, threads=2)
 
-    def test_a_job_that_ray_has_lost_saves_and_goes_on(self, queue: Queue, cluster: ray_cluster.Cluster) -> None:
+    def test_a_job_that_ray_has_lost_saves_and_is_resumed(self, queue: Queue, cluster: ray_cluster.Cluster) -> None:
         """Ray leaves the processes of a job behind when it loses the node that they are on."""
         (block,) = queue.submit(on_ray(SAVES, resources=Resources(cpus=1)))
         begun(queue, block)

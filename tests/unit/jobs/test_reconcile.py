@@ -103,7 +103,7 @@ def test_the_wait_before_a_retry_doubles(queue: Queue) -> None:
     queue.finish(id)
 
 
-def test_what_a_program_says_of_its_end_counts_more_than_its_exit_code(queue: Queue) -> None:
+def test_a_programs_report_counts_more_than_its_exit_code(queue: Queue) -> None:
     text = """
 import json, os, sys
 with open(os.environ["LEAVEN_OUTCOME"], "w") as file:
@@ -160,7 +160,7 @@ def test_a_queued_job_is_cancelled_without_being_started(queue: Queue) -> None:
     assert (job.state, job.attempts) == (State.CANCELLED, 0)
 
 
-def test_a_paused_job_goes_on_when_it_is_resumed_and_uses_no_retry(queue: Queue) -> None:
+def test_a_paused_job_continues_when_it_is_resumed_and_uses_no_retry(queue: Queue) -> None:
     (id,) = queue.submit(order(SAVES))
     begun(queue, id)
     requests.pause(queue.store, [queue.job(id)])
@@ -217,7 +217,7 @@ def test_no_more_jobs_run_at_once_than_there_are_cores(queue: Queue) -> None:
     queue.finish(*ids)
 
 
-def test_a_job_that_has_become_too_large_says_why_and_lets_others_pass(
+def test_a_job_that_has_become_too_large_reports_why_and_lets_others_pass(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     given = {name: value for name, value in queue.settings.environments["local"].items() if name != "cores"}
@@ -413,7 +413,7 @@ class Damaged(Local):
         return super().poll(attempts)
 
 
-def test_a_lone_job_that_can_not_be_asked_about_says_so_and_goes_on_later(
+def test_a_lone_job_that_can_not_be_asked_about_reports_it_and_continues_later(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be running: if it were ended and tried again, it could run twice."""
@@ -714,7 +714,7 @@ with open(os.environ["LEAVEN_OUTCOME"], "w") as file:
         assert queue.finish(other)[0].state is State.SUCCEEDED
 
 
-def test_of_a_job_it_is_known_who_did_what(queue: Queue) -> None:
+def test_the_events_of_a_job_have_their_actors(queue: Queue) -> None:
     (id,) = queue.submit(order("exit(3)"))
     queue.store.set_priority([id], 5)
     queue.finish(id)
@@ -766,7 +766,7 @@ class TestVariables:
             queue.submit(order("", variables=variables, secrets=secrets))
 
 
-def test_a_preempted_job_saves_and_goes_on_when_there_is_room_again(queue: Queue) -> None:
+def test_a_preempted_job_saves_and_is_resumed_when_there_is_room_again(queue: Queue) -> None:
     given = {**queue.settings.environments["local"], "preemptible": True}
     queue.settings = replace(queue.settings, environments={"local": given})
     (low,) = queue.submit(order(SAVES, resources=Resources(cpus=3)))

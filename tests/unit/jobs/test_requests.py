@@ -55,12 +55,14 @@ def test_a_sweep_in_one_job_is_refused_more_than_it_would_use(queue: Queue, want
         ({"processes": 16}, replace(PACKED, processes=16, cpus=16)),
     ],
 )
-def test_what_is_not_said_is_what_a_job_was_packed_with(queue: Queue, wanted: dict[str, Any], found: Resources) -> None:
+def test_defaults_are_the_resources_that_a_job_was_packed_with(
+    queue: Queue, wanted: dict[str, Any], found: Resources
+) -> None:
     environment = requests.environment_of(queue.settings, "local")
     assert requests.resources(environment, PACKED, **wanted) == found
 
 
-def test_what_is_not_said_of_a_recipe_is_the_default(queue: Queue) -> None:
+def test_a_recipe_gets_the_default_resources(queue: Queue) -> None:
     environment = requests.environment_of(queue.settings, "local")
     assert requests.resources(environment) == Resources(cpus=4)
     assert requests.resources(environment, gpus=2, length="90m") == Resources(cpus=4, gpus=2, processes=2, minutes=90)

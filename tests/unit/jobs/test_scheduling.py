@@ -77,7 +77,7 @@ def test_each_job_has_the_limits_of_its_own_settings() -> None:
     assert found.waits[1] == "waits until 2 cores, no GPUs are free"
 
 
-def test_of_what_does_not_start_the_reason_is_known() -> None:
+def test_waiting_jobs_have_a_reason() -> None:
     found = chosen_of([Waits(1, cpus=9), Waits(2), Waits(3, cpus=4), Waits(4), Waits(5)], Slots(4))
     assert [start.job for start in found.starts] == [2]
     assert found.waits == {
@@ -115,7 +115,7 @@ def test_in_turn_means_in_turn_also_where_one_job_fits_at_a_time() -> None:
     assert order == ["ann", "bob"] * 3 + ["ann"] * 3
 
 
-def test_whoever_has_used_less_comes_first() -> None:
+def test_the_user_with_less_usage_comes_first() -> None:
     queue = [Waits(1, "ann"), Waits(2, "bob")]
     found = choose(queue, [], dict.fromkeys((1, 2), Slots(1)), [], Users({"ann": 3600.0, "bob": 60.0}))
     assert [start.job for start in found.starts] == [2]

@@ -269,7 +269,7 @@ def test_the_jobs_of_a_batch_are_one_array(batch: Queue, slurm: cluster.Cluster)
     assert len({native[0] for native in natives}) == 1
 
 
-def test_one_job_of_an_array_is_cancelled_and_others_go_on(batch: Queue) -> None:
+def test_one_job_of_an_array_is_cancelled_and_others_continue(batch: Queue) -> None:
     ids = batch.submit(*trials(SAVES, 3))
     for id in ids[:2]:
         begun(batch, id)

@@ -91,7 +91,7 @@ def test_why_a_job_waits(word: str, told: str) -> None:
     assert why_it_waits(word) == told
 
 
-def test_a_job_that_waits_says_why(tmp_path: Path, play: Play) -> None:
+def test_a_job_that_waits_reports_why(tmp_path: Path, play: Play) -> None:
     play("squeue", "7|PENDING|Resources|leaven-x-1\n")
     status = slurm(tmp_path).poll({"x-1": "7"})["x-1"]
     assert (status.phase, status.reason) == ("starting", "waits for nodes to be free (Slurm: Resources)")
@@ -132,7 +132,7 @@ def test_slurm_does_not_get_the_token_of_the_server(
     assert "secret" not in (tmp_path / "seen").read_text()
 
 
-def test_a_job_beyond_the_limit_of_submitted_jobs_waits(tmp_path: Path, play: Play) -> None:
+def test_a_job_over_the_limit_of_submitted_jobs_waits(tmp_path: Path, play: Play) -> None:
     task = Task("x-1", tmp_path / "x-1", tmp_path, tmp_path, Entry.PLAIN, (), Resources())
     found = slurm(tmp_path)
     play("squeue", "")
@@ -189,7 +189,7 @@ def test_a_state_that_is_not_known_is_no_end(tmp_path: Path, play: Play) -> None
     assert (status.phase, status.reason) == ("running", "Slurm says: EXPEDITING")
 
 
-def test_what_could_not_begin_says_what_was_printed(tmp_path: Path, play: Play) -> None:
+def test_a_failed_start_has_the_output_as_its_reason(tmp_path: Path, play: Play) -> None:
     play("squeue", "7|FAILED|NonZeroExitCode|leaven-x-1\n")
     environment = slurm(tmp_path)
     (tmp_path / "x-1" / "slurm.log").write_text("slurmstepd: error: execve(): /no/python: No such file\n\n")

@@ -280,7 +280,7 @@ def test_only_the_newest_events_of_a_job_are_kept(queue: Queue) -> None:
     assert [event.what for event in queue.store.events(other)] == ["submit"]
 
 
-def test_a_damaged_store_says_what_to_do(tmp_path: Path) -> None:
+def test_a_damaged_store_has_a_help(tmp_path: Path) -> None:
     settings = settings_in(tmp_path / "jobs")
     store = requests.open_store(settings)
     requests.submit(store, settings, [order("", name=f"job{number}") for number in range(200)])

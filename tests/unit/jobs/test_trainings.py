@@ -145,7 +145,7 @@ def test_ten_trainings_end_with_the_weights_of_one_that_was_never_interrupted(pr
 
 @pytest.mark.slow
 @pytest.mark.jobs
-def test_a_training_that_is_paused_saves_and_goes_on_where_it_was(project: Path) -> None:
+def test_a_training_that_is_paused_saves_and_is_resumed_where_it_was(project: Path) -> None:
     settings = settings_in(project / "jobs", cores=2, grace=60.0)
     store = requests.open_store(settings)
     (id,) = requests.submit(store, settings, [requests.Order(packed(project), resources=Resources(cpus=1))])

@@ -110,7 +110,7 @@ def test_each_user_forgets_all_of_their_own_jobs(users: tuple[User, User]) -> No
         {"wanted": "stop"},
     ],
 )
-def test_one_who_leads_can_not_change_what_runs_as_another(users: tuple[User, User], values: dict[str, str]) -> None:
+def test_the_leader_can_not_change_the_programs_of_others(users: tuple[User, User], values: dict[str, str]) -> None:
     ann, bob = users
     (id,) = bob.submit(order(""))
     with pytest.raises(NotAllowed), raising_store_errors(), ann._engine.begin() as connection:
@@ -161,7 +161,7 @@ def test_nobody_can_keep_others_from_reading_the_store(users: tuple[User, User],
         connection.execute(update(jobs).where(jobs.c.id == id).values(**values))
 
 
-def test_the_one_who_leads_grants_and_each_user_starts_their_own(users: tuple[User, User]) -> None:
+def test_the_leader_grants_and_each_user_starts_their_own(users: tuple[User, User]) -> None:
     ann, bob = users
     (his,) = bob.submit(order("print('ran')"))
     (hers,) = ann.submit(order("print('ran')"))

@@ -54,7 +54,7 @@ def test_what_can_not_be_drawn_leaves_the_file_as_it_was(tmp_path: Path) -> None
     assert file.read_bytes() == b"before"
 
 
-def test_without_matplotlib_it_says_what_to_install() -> None:
+def test_without_matplotlib_it_the_help_is_to_install_it() -> None:
     program = (
         "import sys; sys.modules['matplotlib'] = None\n"
         "from leaven.pictures.figure import *\n"

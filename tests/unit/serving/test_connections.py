@@ -39,7 +39,7 @@ def test_headers_must_come_in_time_in_a_connection_that_was_used_too() -> None:
         assert is_closed(connection)
 
 
-def test_a_refused_client_can_not_go_on_sending_for_ever() -> None:
+def test_a_refused_client_can_not_keep_sending_for_ever() -> None:
     with serving(Rules(rest_seconds=0.5)) as server, server.connect() as connection:
         connection.sendall(server.head("POST", "/", 10**12, Authorization=None))
         assert read_answer(connection).status == 401
@@ -67,7 +67,7 @@ def test_silent_connections_keep_nobody_out() -> None:
             one.close()
 
 
-def test_with_too_many_requests_under_way_others_are_told_so() -> None:
+def test_with_too_many_requests_under_way_others_get_a_503() -> None:
     with serving(limits=Limits(connections=3)) as server:
         busy = [server.connect() for _ in range(3)]
         for one in busy:

@@ -87,7 +87,7 @@ def test_nothing_of_a_body_is_waited_for_without_the_token(server: Served) -> No
         assert read_answer(connection).status == 401
 
 
-def test_a_refused_client_that_goes_on_sending_still_reads_why(server: Served) -> None:
+def test_a_refused_client_that_keeps_sending_still_reads_why(server: Served) -> None:
     assert server.ask("POST", "/large", bytes(5_000_000), Authorization=None).status == 401
     assert server.ask("POST", "/large", bytes(5_000_000), Authorization=None, Connection="close").status == 401
 

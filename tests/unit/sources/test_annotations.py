@@ -111,7 +111,7 @@ def test_objects_that_are_difficult_are_not_trained_on(tmp_path: Path) -> None:
         ("image_info_test-dev2017.json", "test"),
     ],
 )
-def test_names_of_files_tell_their_split(name: str, split: str) -> None:
+def test_names_of_files_give_their_split(name: str, split: str) -> None:
     assert named_split(name) == split
 
 
@@ -149,7 +149,7 @@ class TestCoco:
         assert places(asked) == {"train": ["train", "train"], "val": ["valid", "valid"]}
         assert not asked.look().findings
 
-    def test_folders_that_are_named_like_splits_tell_the_images(self, tmp_path: Path) -> None:
+    def test_folders_that_are_named_like_splits_select_the_images(self, tmp_path: Path) -> None:
         for split in ("train2017", "val2017"):
             shapes.draw(tmp_path / "images" / split, 2)
             (tmp_path / f"{split}.json").write_text(json.dumps(shapes.coco(2)))
@@ -188,7 +188,7 @@ class TestCoco:
         (tmp_path / "val.json").write_text(json.dumps(shapes.coco(1, 1)))
         assert coco(tmp_path, val=tmp_path / "val.json").look().counts == {"train": 4, "val": 1}
 
-    def test_crowds_are_told_apart(self, tmp_path: Path) -> None:
+    def test_crowds_are_reported_apart(self, tmp_path: Path) -> None:
         shapes.draw(tmp_path / "images", 1)
         content: Any = shapes.coco(1)
         content["annotations"][0]["iscrowd"] = 1
@@ -257,7 +257,7 @@ def test_a_line_that_might_shift_the_names_is_refused(text: str, tmp_path: Path)
     assert finding.fact.endswith("remove it")
 
 
-def test_yaml_that_is_broken_is_told_by_its_line(tmp_path: Path) -> None:
+def test_yaml_that_is_broken_is_reported_with_its_line(tmp_path: Path) -> None:
     shapes.write_yolo(tmp_path, 1)
     (tmp_path / "data.yaml").write_text("path: street\nnames: [square, ball\n")
     (finding,) = Yolo(tmp_path, "yolo").look().findings
@@ -267,7 +267,7 @@ def test_yaml_that_is_broken_is_told_by_its_line(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "file"), [("coco", "boxes.json"), ("voc", "Annotations/01.xml"), ("yolo", "labels/01.txt")]
 )
-def test_a_line_that_is_not_utf8_is_told(name: str, file: str, tmp_path: Path) -> None:
+def test_a_line_that_is_not_utf8_is_reported(name: str, file: str, tmp_path: Path) -> None:
     write, source = FORMATS[name]
     write(tmp_path, 2)
     (tmp_path / file).write_bytes((tmp_path / file).read_bytes().rstrip() + b"\n<!-- \xe4 -->")

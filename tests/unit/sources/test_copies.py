@@ -16,7 +16,7 @@ def write(place: Path, content: str) -> str:
     return str(place)
 
 
-def test_a_copy_in_another_class_is_told_before_one_in_the_same(tmp_path: Path) -> None:
+def test_a_copy_in_another_class_is_reported_before_one_in_the_same(tmp_path: Path) -> None:
     files = [
         write(tmp_path / name, text) for name, text in (("1", "a"), ("2", "a"), ("3", "b"), ("4", "b"), ("5", "c"))
     ]

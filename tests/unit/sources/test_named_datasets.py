@@ -116,7 +116,7 @@ def test_standalone_programs_read_the_same_copies(tmp_path: Path) -> None:
     assert len(list(tmp_path.glob("*/runs/*/*/model.pth"))) == len(programs)
 
 
-def test_standalone_programs_say_what_is_missing(tmp_path: Path) -> None:
+def test_standalone_programs_report_what_is_missing(tmp_path: Path) -> None:
     for name in ("stanford_dogs", "oxford_pets"):
         with pytest.raises(PlainFailure, match="has no"):
             getattr(plain_datasets, name)(str(tmp_path))

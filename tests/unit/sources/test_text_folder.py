@@ -33,12 +33,12 @@ def test_splits_are_found(tmp_path: Path) -> None:
         (("train/a/1.txt", "train/b/1.txt", "val/c/1.txt", "val/a/1.txt"), "unequal-classes", "has the class `c`"),
     ],
 )
-def test_what_is_wrong_is_told(files: tuple[str, ...], id: str, fact: str, tmp_path: Path) -> None:
+def test_faults_are_reported(files: tuple[str, ...], id: str, fact: str, tmp_path: Path) -> None:
     (finding,) = lay_out(tmp_path, *files).look().findings
     assert finding.id == id
     assert fact in finding.fact
 
 
-def test_a_folder_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_folder_that_is_not_there_is_reported(tmp_path: Path) -> None:
     (finding,) = TextFolder(tmp_path / "none", "none").look().findings
     assert finding.fact == "`none` does not exist"

@@ -72,7 +72,7 @@ class TestSamples:
         assert target["boxes"].tolist() == [[10.0, 15.0, 20.0, 30.0]]
 
     @pytest.mark.parametrize("box", [(50.0, 5.0, 60.0, 15.0), (30.0, 5.0, 44.0, 15.0), (-3.0, 5.0, 10.0, 15.0)])
-    def test_a_box_outside_of_its_image_is_told(self, box: Any) -> None:
+    def test_a_box_outside_of_its_image_is_reported(self, box: Any) -> None:
         with pytest.raises(BadSample, match="outside of an image of 40×30"):
             detection.Samples().given(PHOTO, Objects((Object(0, box),)))
 
@@ -88,7 +88,7 @@ class TestSamples:
             ((30, 40, (1, 2, 3)), "a mask that can't be read: its run lengths add up to 6, but it has 1200 pixels"),
         ],
     )
-    def test_a_mask_that_makes_no_sense_is_told(self, mask: Any, told: str) -> None:
+    def test_a_mask_that_makes_no_sense_is_reported(self, mask: Any, told: str) -> None:
         with pytest.raises(BadSample, match=told):
             instances.Samples().given(PHOTO, Objects((Object(0, (0.0, 0.0, 10.0, 10.0), mask),)))
 
@@ -418,7 +418,7 @@ class Photos(torch.utils.data.Dataset[Any]):
         (5, "has an object of the category `cow`, which is not one of the 2 known ones"),
     ],
 )
-def test_bad_samples_of_a_users_dataset_are_told(index: int, told: str) -> None:
+def test_bad_samples_of_a_users_dataset_are_reported(index: int, told: str) -> None:
     with pytest.raises(BadSample, match=re.escape(f"sample {index} of Photos {told}")) as raised:
         list(_photos("stop", [index]).train.batches(0))
     assert "`on_bad_file skip` in the data block leaves such samples out" in raised.value.help

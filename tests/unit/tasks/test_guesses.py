@@ -76,7 +76,7 @@ class TestClasses:
     def test_one_more_that_is_right_is_better(self) -> None:
         assert judged([0] * 7 + [1], [0] * 7 + [1]) == ()
 
-    def test_a_split_of_one_class_says_nothing(self) -> None:
+    def test_a_split_of_one_class_has_no_caveat(self) -> None:
         assert judged([0] * 5, [0] * 5) == ()
 
 
@@ -184,7 +184,7 @@ def test_detectors_that_find_nothing() -> None:
         assert " ".join(judged.caveats()) == told
 
 
-def test_evaluations_say_it_in_every_form() -> None:
+def test_evaluations_have_the_caveat_in_every_form() -> None:
     target = MaskClasses(("ground", "road"))
     found: Any = segmentation.Evaluation(target, np.array([[9, 0], [3, 0]]), ())
     assert found.caveat == "all pixels are predicted to be `ground`; 75.0 % of them are"
@@ -210,7 +210,7 @@ def test_evaluations_say_it_in_every_form() -> None:
     assert found.caveat in page("t", "", found, lambda at: None, {})
 
 
-def test_a_run_says_that_it_did_not_work(mails: Path) -> None:
+def test_a_run_reports_that_it_did_not_work(mails: Path) -> None:
     data = 'data csv("mails.csv", image="file", label="label") { eval resize([16, 16]) }\n'
     file = at_work.program(mails, TINY.format(lr="1e-9", epochs=2) + data)
     told = "test split: all 8 predictions are `ham`; 7 of the 8 samples are"
@@ -237,7 +237,7 @@ def test_without_a_test_split_the_best_epoch_is_judged_also_when_it_is_resumed(m
     assert re.search(r"\nval split: no better than always predicting the mean of training: mae \S+ against \S+\n", said)
 
 
-def test_a_run_that_worked_says_nothing(tmp_path: Path) -> None:
+def test_a_run_that_worked_has_no_caveat(tmp_path: Path) -> None:
     data = "data digits() { split train=320 samples, val=64 samples, test=64 samples }\n"
     model = "model flatten() -> linear(outputs)\noptimizer adamw(lr=0.05)\ntrain epochs=2\n"
     said = at_work.run(at_work.program(tmp_path, model + data)).said

@@ -169,7 +169,7 @@ def test_every_task_is_here() -> None:
 
 
 @pytest.mark.parametrize("name", TABLES)
-def test_card_and_target_tell_the_same(name: str) -> None:
+def test_card_and_target_agree(name: str) -> None:
     card = own.read("task", name)
     assert card is not None
     module = tasks.find(name)
@@ -182,7 +182,7 @@ def test_card_and_target_tell_the_same(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", sorted(DETECTING))
-def test_card_and_target_of_objects_tell_the_same(name: str) -> None:
+def test_card_and_target_of_objects_agree(name: str) -> None:
     card = own.read("task", name)
     assert card is not None
     module: Any = tasks.find(name)
@@ -272,7 +272,7 @@ def test_an_evaluation_can_be_written_as_a_page(trained: Bundle, tmp_path: Path)
     assert all(head in page for table in found.tables() for head in table.heads)
 
 
-def test_the_worst_predictions_and_the_wrong_ones_are_told(trained: Bundle) -> None:
+def test_the_worst_predictions_and_the_wrong_ones_are_reported(trained: Bundle) -> None:
     found = measured(trained)
     cases, wrong = found.cases(COUNT), found.wrong()
     assert sorted(case.at for case in cases) == list(range(count_of(trained)))
@@ -286,7 +286,7 @@ def test_batches_of_any_size_are_evaluated_the_same(trained: Bundle) -> None:
     assert one == pytest.approx(other, rel=1e-4)
 
 
-def test_exported_it_says_the_same(trained: Bundle, tmp_path: Path) -> None:
+def test_exported_it_has_the_same_outputs(trained: Bundle, tmp_path: Path) -> None:
     if trained.task in DETECTING:
         with pytest.raises(Failure, match="can't be exported"):
             trained.export("torch_export", tmp_path / "model.pt2")

@@ -139,7 +139,7 @@ def test_masks_without_any_class_are_an_error(tmp_path: Path) -> None:
         source.open()
 
 
-def test_classes_that_no_mask_has_are_told(tmp_path: Path) -> None:
+def test_classes_that_no_mask_has_are_reported(tmp_path: Path) -> None:
     (finding,) = masked(tmp_path / "a", {"1": [[0, 2]]}).open().findings
     assert (finding.is_error, finding.fact) == (False, "training has no pixels of the class `square`")
     (finding,) = masked(tmp_path / "b", {"1": [[0, 255]], "2": [[0, 1]]}).look().findings

@@ -157,13 +157,13 @@ def test_what_is_no_text_is_refused(trained: Bundle, wrong: object) -> None:
         trained(wrong)
 
 
-def test_a_text_that_is_too_long_is_cut_and_told(trained: Bundle) -> None:
+def test_a_text_that_is_too_long_is_truncated_with_a_warning(trained: Bundle) -> None:
     long = "good " * 10_000
     with pytest.warns(Caution, match="a text has more than 64 tokens; the rest is cut off"):
         trained((long, "fine") if trained.manifest.takes.parts == 2 else long)
 
 
-def test_an_empty_text_is_told_to_be_empty(trained: Bundle) -> None:
+def test_an_empty_text_is_reported_as_empty(trained: Bundle) -> None:
     is_pair = trained.manifest.takes.parts == 2
     with pytest.raises(Failure, match="pair 1 lacks one of its texts" if is_pair else "the text is empty"):
         trained(("good", " ") if is_pair else " ")
@@ -253,7 +253,7 @@ def test_a_model_that_writes_text_is_refused_when_it_runs(folder: Path, tmp_path
         text_model(made, 2)
 
 
-def test_a_model_that_is_nowhere_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_model_that_is_nowhere_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(Failure, match="is not a folder here, and could not be downloaded") as failure:
         text_model("nobody/nothing", 2)
     assert "minilm" in failure.value.help

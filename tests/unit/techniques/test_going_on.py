@@ -27,7 +27,7 @@ TOGETHER = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("techniques", TOGETHER)
-def test_killed_in_the_middle_it_goes_on(tmp_path: Path, techniques: str) -> None:
+def test_killed_in_the_middle_it_resumes(tmp_path: Path, techniques: str) -> None:
     file = at_work.program(tmp_path, RECIPE.format(techniques=techniques))
     at_work.run(file, "--output", "whole")
     at_work.kill(file, "--output", "cut", at=Moment(step=50))

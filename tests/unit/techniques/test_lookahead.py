@@ -34,7 +34,7 @@ def test_both_meet_when_an_epoch_ends(tmp_path: Path) -> None:
     assert all(map(torch.equal, lookahead.slow, module.parameters()))
 
 
-def test_what_is_saved_goes_on(tmp_path: Path) -> None:
+def test_saved_state_is_resumed(tmp_path: Path) -> None:
     phase, module = phase_in(tmp_path, train=80), net()
     lookahead = Lookahead(module, phase, every=3)
     for _ in range(2):

@@ -32,7 +32,7 @@ def test_an_epoch_that_lowers_the_score_is_left_out_unless_all_are_kept(
     assert (module[6].bias - net()[6].bias)[0].item() == pytest.approx(means[-1])
 
 
-def test_training_goes_on_from_the_weights_themselves(tmp_path: Path) -> None:
+def test_training_continues_from_the_weights_themselves(tmp_path: Path) -> None:
     phase, module = phase_in(tmp_path), net()
     soup = Soup(module, phase.data, phase)
     for score in (0.5, 0.4):
@@ -40,7 +40,7 @@ def test_training_goes_on_from_the_weights_themselves(tmp_path: Path) -> None:
     assert torch.allclose(state_of(module)["6.bias"], net()[6].bias + 2)
 
 
-def test_what_is_saved_goes_on(tmp_path: Path) -> None:
+def test_saved_state_is_resumed(tmp_path: Path) -> None:
     phase, module = phase_in(tmp_path), net()
     soup, other = Soup(module, phase.data, phase), Soup(module, phase.data, phase)
     epoch(soup, phase, module, 0.5)

@@ -52,6 +52,6 @@ def test_a_branch_that_is_always_left_out_leaves_the_shortcut() -> None:
     assert torch.equal(block(images), images)
 
 
-def test_a_net_without_branches_is_refused() -> None:
+def test_a_model_without_branches_is_refused() -> None:
     with pytest.raises(Failure, match="no residual branches"):
         StochasticDepth().on_model(nn.Sequential(nn.Conv2d(3, 4, 3), nn.Flatten()))

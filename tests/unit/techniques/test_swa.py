@@ -52,7 +52,7 @@ def test_the_rate_is_held_against_the_schedule_and_in_proportion(tmp_path: Path)
     assert [group["lr"] for group in optimizer.param_groups] == [0.02, 0.08]
 
 
-def test_without_a_rate_the_schedule_goes_on(tmp_path: Path) -> None:
+def test_without_a_rate_the_schedule_continues(tmp_path: Path) -> None:
     phase, module = phase_in(tmp_path), net()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     swa = Swa(module, phase.data, optimizer, phase, start=0)
@@ -61,7 +61,7 @@ def test_without_a_rate_the_schedule_goes_on(tmp_path: Path) -> None:
     assert optimizer.param_groups[0]["lr"] == 0.03
 
 
-def test_what_is_saved_goes_on(tmp_path: Path) -> None:
+def test_saved_state_is_resumed(tmp_path: Path) -> None:
     phase, module = phase_in(tmp_path), net()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     swa, other = (Swa(module, phase.data, optimizer, phase, start=0) for _ in range(2))

@@ -26,7 +26,7 @@ from leaven.runtime.data.images import open_image
 from leaven.runtime.failures import BadFile, Caution, Failure
 from leaven.sources.folder import Folder
 from leaven.sources.source import Source
-from leaven.sources.table import Table, table_as_written
+from leaven.sources.table import Table
 from leaven.sources.text_folder import TextFolder
 from leaven.tasks.classification.target import Classes, Label
 from leaven.terminal import status_line
@@ -175,23 +175,8 @@ def table(
     `quote=None`, quotes are part of the text.
     """
     file, start = Path(path), Path(root) if root is not None else None
-    return opened(
-        table_as_written(
-            file,
-            file.as_posix(),
-            target,
-            image=image,
-            text=text,
-            root=start,
-            ending=ending,
-            separator=separator,
-            header=header,
-            columns=columns,
-            quote=quote,
-            encoding=encoding,
-            on_bad_file=on_bad_file,
-        )
-    )
+    layout = Layout(separator, header, tuple(columns or ()), quote, encoding)
+    return opened(Table(file, file.as_posix(), target, image, text, start, ending, layout, on_bad_file=on_bad_file))
 
 
 def text_folder(path: str | os.PathLike[str], *, classes: Sequence[str] | None = None) -> Dataset:

@@ -531,7 +531,7 @@ def test_a_stream_is_divided_and_read_whole(workers: int) -> None:
     assert data.train.steps() == len(list(data.train.batches(0)))
 
 
-def test_a_stream_with_chance_goes_on_where_it_was() -> None:
+def test_a_stream_that_draws_random_numbers_resumes_where_it_was() -> None:
     stream = user_dataset(Shaken())
     parts = split(stream)
     runs = [fingerprint(make(stream, parts, noise_of_tensor, batch_size=16).train.batches(1)) for _ in range(2)]

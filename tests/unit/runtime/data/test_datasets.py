@@ -386,7 +386,7 @@ class Own(TorchDataset[Any]):
 
 
 @pytest.mark.parametrize("given", [[0, 1, 1], torch.tensor([0, 1, 1]), np.array([0, 1, 1])])
-def test_labels_at_hand_are_used(given: Any) -> None:
+def test_known_labels_are_used(given: Any) -> None:
     items = user_dataset(Own([0, 1, 1], targets=given, classes=["a", "b"]))
     assert isinstance(items, Dataset)
     assert (items.target.names, items.values) == (("a", "b"), [0, 1, 1])
@@ -400,7 +400,7 @@ def test_labels_that_the_items_contradict_are_not_used() -> None:
     assert items.load(1)[1] == 1
 
 
-def test_without_any_word_the_items_tell_their_classes() -> None:
+def test_without_an_attribute_the_labels_are_the_classes() -> None:
     items = user_dataset(Own(["cat", "dog", "cat"]))
     assert isinstance(items, Dataset)
     assert (items.target.names, items.values) == (("cat", "dog"), [0, 1, 0])
@@ -473,7 +473,7 @@ def test_a_function_that_makes_a_dataset_is_called() -> None:
     assert [made.load(i)[1] for i in range(made.size)] == [0, 1, 1]
 
 
-def test_a_stream_needs_to_tell_its_classes() -> None:
+def test_a_stream_must_declare_its_classes() -> None:
     stream = user_dataset(Flowing(), target=Label(names=("a", "b")))
     assert isinstance(stream, StreamDataset)
     assert stream.target.names == ("a", "b")

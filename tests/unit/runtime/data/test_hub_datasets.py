@@ -34,13 +34,13 @@ def test_pairs_are_read_together(saved: str) -> None:
     assert hub_dataset(saved, text=["text", "text"]).load(0) == ("fine", "fine")
 
 
-def test_a_missing_column_is_told_with_those_that_are_there(saved: str) -> None:
+def test_a_missing_column_is_reported_with_those_that_are_there(saved: str) -> None:
     with pytest.raises(Failure, match="has no column review") as failure:
         hub_dataset(saved, text="review")
     assert failure.value.help == "its columns are text, label"
 
 
-def test_what_is_neither_here_nor_on_the_hub_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dataset_that_is_neither_here_nor_on_the_hub_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     with pytest.raises(Failure, match=r"could not be downloaded|can't be read"):
         hub_dataset("nobody/nothing", text="text")

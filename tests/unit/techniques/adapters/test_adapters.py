@@ -145,7 +145,7 @@ def test_they_are_drawn_from_the_weights_whatever_happened_before() -> None:
 # -- what keeps still
 
 
-def test_dropout_goes_on_where_only_an_adapter_froze() -> None:
+def test_dropout_continues_where_only_an_adapter_froze() -> None:
     module = net()
     techniques.Lora(rank=2, on=BODY).on_model(module)
     freeze(module, all_but=["head"], dropout="on")
@@ -245,7 +245,7 @@ def test_adapters_stay_in_later_phases() -> None:
     assert 'all_but=["bn*", "blocks.*.*.bn*", "classifier"], dropout="on")' in told
 
 
-def test_without_the_library_the_check_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_the_library_the_check_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
     (found,) = check(Source("recipe.leaven", LITE + "ia3\n")).diagnostics
     assert (found.id, found.headline) == ("missing-library", "`ia3` needs the library peft, which is not installed")
@@ -282,7 +282,7 @@ def adapted(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     ],
     ids=str,
 )
-def test_a_run_with_adapters_goes_on_with_the_same_bytes(
+def test_a_run_with_adapters_resumes_with_the_same_bytes(
     adapted: tuple[Path, Path], moment: Moment, first: str
 ) -> None:
     file, whole = adapted
@@ -368,7 +368,7 @@ def test_another_base_is_refused(aside: tuple[Path, Tensor], tmp_path: Path) -> 
         bundle.load(tmp_path / "got.bundle")
 
 
-def test_without_peft_it_says_what_is_missing(aside: tuple[Path, Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_peft_it_reports_what_is_missing(aside: tuple[Path, Tensor], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "peft", None)
     with pytest.raises(Failure, match="PEFT, which applies them, is not installed"):
         bundle.load(aside[0])
@@ -391,7 +391,7 @@ def test_adapters_alone_are_no_weights(aside: tuple[Path, Tensor]) -> None:
     ],
     ids=str,
 )
-def test_what_a_bundle_says_of_its_base_is_not_trusted(
+def test_the_base_in_a_bundle_is_not_trusted(
     aside: tuple[Path, Tensor], tmp_path: Path, change: dict[str, object]
 ) -> None:
     members = read_archive(aside[0])

@@ -122,7 +122,7 @@ def test_each_way_draws_the_student_to_the_teacher(fabric: Fabric, method: Any, 
     assert distance().item() < before
 
 
-def test_a_teacher_of_other_outputs_is_told(fabric: Fabric) -> None:
+def test_a_teacher_of_other_outputs_is_reported(fabric: Fabric) -> None:
     (images, labels), outputs = batch(), torch.randn(6, 7)
     with pytest.raises(Failure, match="the teacher has 3 outputs, but the student has 7"):
         taught(fabric, net()).on_loss(outputs.sum(), images, outputs, labels)

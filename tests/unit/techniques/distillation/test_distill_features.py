@@ -71,7 +71,7 @@ def test_known_nets_have_the_stages_that_people_name() -> None:
     assert list(found(timm.create_model("mobilenetv3_small_050"), 64))[-1] == "conv_head"
 
 
-def test_a_net_without_maps_gives_what_its_head_gets() -> None:
+def test_a_model_without_maps_gives_what_its_head_gets() -> None:
     model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 4 * 4, 5), nn.ReLU(), nn.Linear(5, 3))
     assert found(model, 4) == {"2": 5}
 
@@ -119,7 +119,7 @@ def test_layers_can_be_named(fabric: Fabric) -> None:
         ({"layers": ["layer1", "layer2"], "teacher_layers": ["layer1"]}, "2 layers of the student"),
     ],
 )
-def test_layers_that_do_not_fit_are_told(fabric: Fabric, more: dict[str, Any], told: str) -> None:
+def test_layers_that_do_not_fit_are_reported(fabric: Fabric, more: dict[str, Any], told: str) -> None:
     with pytest.raises(Failure, match=told):
         technique(fabric, Net(4), Net(6), **more)
 

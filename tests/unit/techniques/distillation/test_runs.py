@@ -39,7 +39,7 @@ def student(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return at_work.program(folder, STUDENT)
 
 
-def test_interrupted_it_goes_on_with_the_same_bytes(student: Path) -> None:
+def test_interrupted_it_resumes_with_the_same_bytes(student: Path) -> None:
     at_work.run(student, "--output", "whole")
     whole = at_work.run_folder(student, "whole")
     at_work.kill(student, "--output", "cut", at=Moment(step=27))  # the last save was after step 24

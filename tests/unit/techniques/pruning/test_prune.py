@@ -129,7 +129,7 @@ def test_the_share_of_channels_goes_and_the_head_stays(by: Any) -> None:
     assert all(word in run.said[0] for word in ("parameters", "FLOPs", "size", "time per image", "before", "after"))
 
 
-def test_the_channels_of_each_layer_are_told_and_drawn() -> None:
+def test_the_channels_of_each_layer_are_reported_and_drawn() -> None:
     net = plain_net()
     before = net[0].out_channels
     run = pruned(net, Structured(), 50)
@@ -147,7 +147,7 @@ def test_a_smoke_test_reports_no_times() -> None:
     assert "time per image" not in run.said[0]
 
 
-def test_what_is_left_answers_as_the_whole_net_without_those_channels() -> None:
+def test_the_rest_has_the_outputs_of_the_whole_model_without_those_channels() -> None:
     net = plain_net().eval()
     whole = copy.deepcopy(net)
     pruned(net, Structured(by="l1"), 50)
@@ -173,7 +173,7 @@ def test_the_least_important_go() -> None:
 
 
 @pytest.mark.parametrize("of", ["flops", "parameters"])
-def test_a_share_of_the_cost_is_reached_and_told(of: Any) -> None:
+def test_a_share_of_the_cost_is_reached_and_reported(of: Any) -> None:
     torch.manual_seed(0)
     net = nn.Sequential(
         nn.Conv2d(3, 64, 3), nn.ReLU(), nn.Conv2d(64, 64, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, 5)
@@ -268,7 +268,7 @@ def test_modes_and_stillness_stay_as_they_were() -> None:
     assert all(weight.grad is None for weight in net.parameters())
 
 
-def test_the_same_net_loses_the_same_channels() -> None:
+def test_the_same_model_loses_the_same_channels() -> None:
     one, other = plain_net(), plain_net()
     pruned(one, Structured(by="random"), 50)
     torch.rand(17)  # what chance did meanwhile
@@ -376,7 +376,7 @@ def test_the_smallest_go() -> None:
     assert before[out].max() <= before[~out].min()
 
 
-def test_a_second_pruning_goes_on_from_the_first() -> None:
+def test_a_second_pruning_continues_from_the_first() -> None:
     net = plain_net()
     pruned(net, Unstructured(), 50, on=["0"])
     first = net[0].weight == 0

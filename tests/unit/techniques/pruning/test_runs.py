@@ -52,7 +52,7 @@ def weights(folder: Path, name: str) -> dict[str, torch.Tensor]:
     ],
     ids=str,
 )
-def test_killed_at_any_moment_it_goes_on_with_the_same_bytes(
+def test_killed_at_any_moment_it_resumes_with_the_same_bytes(
     whole: tuple[Path, Path, str], moment: Moment, first: str
 ) -> None:
     file, uncut, _ = whole
@@ -67,7 +67,7 @@ def test_killed_at_any_moment_it_goes_on_with_the_same_bytes(
     assert leaven.load(folder).model.state_dict().keys() == leaven.load(uncut).model.state_dict().keys()
 
 
-def test_the_run_tells_what_pruning_came_to(whole: tuple[Path, Path, str]) -> None:
+def test_the_run_reports_what_was_pruned(whole: tuple[Path, Path, str]) -> None:
     said = whole[2]
     assert said.count("time per image") == 2
     assert "50.0 % of the channels" in said
@@ -75,7 +75,7 @@ def test_the_run_tells_what_pruning_came_to(whole: tuple[Path, Path, str]) -> No
     assert "75.0 % of the" in said
 
 
-def test_the_bundle_holds_a_smaller_net_with_zeros_in_it(whole: tuple[Path, Path, str]) -> None:
+def test_the_bundle_holds_a_smaller_model_with_zeros_in_it(whole: tuple[Path, Path, str]) -> None:
     model = leaven.load(whole[1]).model
     convolutions = [part for part in model.modules() if isinstance(part, torch.nn.Conv2d)]
     assert convolutions[0].out_channels == 8
