@@ -18,15 +18,7 @@ from typing import Any, NamedTuple
 from leaven.formats import run_folder
 from leaven.formats.sweep_folder import DIVERGED
 from leaven.jobs import job_variables, scheduling
-from leaven.jobs.environments.environment import (
-    GRACE,
-    Environment,
-    Refused,
-    Status,
-    TakesArrays,
-    Task,
-    Unreachable,
-)
+from leaven.jobs.environments.environment import GRACE, Environment, Refused, Status, TakesArrays, Task, Unreachable
 from leaven.jobs.environments.kinds import make
 from leaven.jobs.granting import Leader, target_key
 from leaven.jobs.job_variables import VariableError

@@ -107,14 +107,7 @@ class Voc(NamedTuple):
         every = (one for images in marked.values() for _, _, found in images for one in found)
         names = tuple(in_order({one.category for one in every}))
         order = {name: at for at, name in enumerate(names)}
-        splits_read = {
-            split: [
-                Image(file, place, tuple(Object(order[m.category], m.box, is_crowd=m.is_difficult) for m in found))
-                for file, place, found in images
-            ]
-            for split, images in marked.items()
-        }
-        return Read(names, splits_read)
+        return Read(names, {split: [_image(one, order) for one in images] for split, images in marked.items()})
 
     def _images(
         self, files: Sequence[Path], split: str, index: ImageIndex, problems: Problems
@@ -179,6 +172,12 @@ def _objects(tree: ElementTree.Element, place: str, problems: Problems) -> Itera
         found = problems.box((left - 1, top - 1, right, bottom), size, where)
         if found is not None:
             yield _Marked(category, found, (one.findtext("difficult") or "0").strip() == "1")
+
+
+def _image(annotated: tuple[str, str, list[_Marked]], order: dict[str, int]) -> Image:
+    file, place, marked = annotated
+    objects = (Object(order[each.category], each.box, is_crowd=each.is_difficult) for each in marked)
+    return Image(file, place, tuple(objects))
 
 
 def _size(tree: ElementTree.Element) -> tuple[float, float] | None:

@@ -15,17 +15,10 @@ from leaven.files.atomic_files import write_text
 from leaven.formats import run_folder
 from leaven.jobs import supervisor
 from leaven.jobs.agent import RUN
+from leaven.jobs.environments import supervising
 from leaven.jobs.environments.environment import GRACE, Check, Status, Task, Unreachable
 from leaven.jobs.environments.keys import Form
 from leaven.jobs.environments.logs import Position, read_log
-from leaven.jobs.environments.supervising import (
-    ask_to_stop,
-    described,
-    is_alive,
-    is_asked_to_stop,
-    outcome_in,
-    write_task,
-)
 from leaven.jobs.object_store import Folder, StoreNotUsable, folder_at
 
 KEYS = {
@@ -62,8 +55,8 @@ class _Machine:
         """Write what the supervisor of an attempt gets; `there` is the task with the paths of the machine."""
         folder = self.folder or str(there.run if task.project == task.run else task.project)
         given = replace(there, variables={**there.variables, **there.secrets})  # the only way to the agent is this file
-        found = described(given, python=self.python, folder=folder, grace=self.grace)
-        write_task(task.folder, {**found, "log_limit": self.log_limit})
+        found = supervising.described(given, python=self.python, folder=folder, grace=self.grace)
+        supervising.write_task(task.folder, {**found, "log_limit": self.log_limit})
 
 
 class SharedDrive:
@@ -80,7 +73,7 @@ class SharedDrive:
 
     def outcome(self, attempt: str) -> Status | None:
         """The end of an attempt, once all that it has written is here; None while the place does not say."""
-        return outcome_in(self._attempts / attempt)
+        return supervising.outcome_in(self._attempts / attempt)
 
     def has_begun(self, attempt: str) -> bool:
         """Whether its program has begun, or that is not known."""
@@ -89,15 +82,15 @@ class SharedDrive:
 
     def is_alive(self, attempt: str) -> bool:
         """Whether an agent or a program of it is seen to live, whatever the engine says."""
-        return is_alive(self._attempts / attempt, attempt)
+        return supervising.is_alive(self._attempts / attempt, attempt)
 
     def stop(self, attempt: str, grace: float) -> None:
         """Let an attempt save and stop; one that has not begun will not begin."""
-        ask_to_stop(self._attempts / attempt, grace)
+        supervising.ask_to_stop(self._attempts / attempt, grace)
 
     def is_stopping(self, attempt: str) -> bool:
         """Whether it was asked to stop."""
-        return is_asked_to_stop(self._attempts / attempt)
+        return supervising.is_asked_to_stop(self._attempts / attempt)
 
     def follow(self, attempt: str) -> None:
         """Get the file that says how far an attempt is."""
@@ -143,7 +136,7 @@ class ObjectStore(SharedDrive):
 
     def outcome(self, attempt: str) -> Status | None:
         folder, store = self._attempts / attempt, self._at(attempt)
-        if (known := outcome_in(folder)) is not None:
+        if (known := supervising.outcome_in(folder)) is not None:
             return known
         with _unreachable(self._address):
             if not store.has(supervisor.OUTCOME):
@@ -155,7 +148,7 @@ class ObjectStore(SharedDrive):
                     store.get(told, folder / told)
             store.get(supervisor.OUTCOME, folder / supervisor.OUTCOME)
             store.remove(RUN)
-        return outcome_in(folder)
+        return supervising.outcome_in(folder)
 
     def _fetch(self, attempt: str) -> None:
         """Get the run and the log as they are in the store."""
@@ -177,9 +170,9 @@ class ObjectStore(SharedDrive):
     def stop(self, attempt: str, grace: float) -> None:
         folder = self._attempts / attempt
         with _unreachable(self._address):
-            if not is_asked_to_stop(folder):
+            if not supervising.is_asked_to_stop(folder):
                 self._at(attempt).write(supervisor.STOP, json.dumps({"grace": grace}).encode())
-        ask_to_stop(folder, grace)
+        supervising.ask_to_stop(folder, grace)
 
     def follow(self, attempt: str) -> None:
         run = run_folder.read_json(self._attempts / attempt / _SENT).get("run")
