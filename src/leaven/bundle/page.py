@@ -46,14 +46,14 @@ def page(title: str, about: str, found: Evaluation, image: Callable[[int], Any],
     """The page of an evaluation; `image` opens the one at a place, `saved` are the scores that the model came with."""
     boxes = ((in_html(name), score_text(value)) for name, value in found.scores.items())
     scores = "".join(f"<div>{name}<b>{value}</b></div>" for name, value in boxes)
-    told = ", ".join(f"{name} {score_text(value)}" for name, value in saved.items())
+    saved_scores = ", ".join(f"{name} {score_text(value)}" for name, value in saved.items())
     skipped = "".join(f"<li>{in_html(file)}</li>" for file in found.skipped)
     parts = [
         f"<h1>{in_html(title)}</h1>",
         f'<p class="quiet">{in_html(about)}</p>',
         f'<div class="scores">{scores}</div>',
         f'<p class="caveat">{in_html(found.caveat)}</p>' if found.caveat else "",
-        f'<p class="quiet">When the model was saved: {in_html(told)}</p>' if told else "",
+        f'<p class="quiet">When the model was saved: {in_html(saved_scores)}</p>' if saved_scores else "",
         *(_plot(plot) for plot in found.plots()),
         _cases(found.cases(WORST), image),
         *(_table(table) for table in found.tables() if table.rows),
@@ -89,10 +89,10 @@ def _cases(cases: Sequence[Case], image: Callable[[int], Any]) -> str:
 
 def _case(case: Case, image: Callable[[int], Any]) -> str:
     rows = (("predicted", case.predicted), ("actual", case.actual), ("", case.note))
-    told = "".join(f"<dt>{head}</dt><dd>{in_html(text)}</dd>" for head, text in rows if text)
+    details = "".join(f"<dt>{head}</dt><dd>{in_html(text)}</dd>" for head, text in rows if text)
     kind = "case right" if case.is_right else "case"
     file = f'<span class="file">{in_html(case.file)}</span>'
-    return f'<div class="{kind}">{_image(case, image)}<dl>{told}</dl>{file}</div>'
+    return f'<div class="{kind}">{_image(case, image)}<dl>{details}</dl>{file}</div>'
 
 
 def _image(case: Case, image: Callable[[int], Any]) -> str:

@@ -92,8 +92,8 @@ def limit(limits: Limits) -> None:
 
 def _check_settings(file: Path) -> None:
     """Refuse settings that name code, or files outside of the folder: the library would load them."""
-    told = json.loads(file.read_bytes()) if file.is_file() else {}
-    for name in told:
+    settings = json.loads(file.read_bytes()) if file.is_file() else {}
+    for name in settings:
         if name in ("auto_map", "name_or_path", "_name_or_path") or name.endswith("_file"):
             raise Refused(f"has a setting that a bundle can't have: {name!r:.60}")
 

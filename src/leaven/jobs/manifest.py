@@ -62,8 +62,8 @@ def read_manifest(text: bytes, name: str) -> Manifest:
         raise PackageError(f"{name} is damaged: its {MANIFEST} can't be read ({problem})") from None
     if version != FORMAT:
         made_by = f" (Leaven {found['leaven']})" if "leaven" in found else ""
-        told = f"{name} was packed by another version of Leaven{made_by}: it has format {version}"
-        raise PackageError(f"{told}, this one reads {FORMAT}", "pack the recipe again: `leaven pack RECIPE`")
+        fact = f"{name} was packed by another version of Leaven{made_by}: it has format {version}"
+        raise PackageError(f"{fact}, this one reads {FORMAT}", "pack the recipe again: `leaven pack RECIPE`")
     for key, is_right in _CHECKS.items():
         if key not in found and key not in _REQUIRED:
             continue

@@ -131,13 +131,13 @@ def load_settings(start: Path | None = None) -> Settings:
 def _folder(jobs: Mapping[str, Any]) -> Path:
     """Where jobs are kept; a variable is named where it leads nowhere."""
     given = os.environ.get(FOLDER)
-    told = f"{FOLDER} is `{given}`" if given else f"`folder` in [jobs] is `{jobs.get('folder')}`"
+    fact = f"{FOLDER} is `{given}`" if given else f"`folder` in [jobs] is `{jobs.get('folder')}`"
     try:
         folder = Path(given or jobs.get("folder") or _data_folder() / "jobs").expanduser().absolute()
     except RuntimeError:
-        raise SettingsError(f"{told}, and there is no such user") from None
+        raise SettingsError(f"{fact}, and there is no such user") from None
     if os.path.lexists(folder) and not folder.is_dir():
-        raise SettingsError(f"{told}, which is not a folder")
+        raise SettingsError(f"{fact}, which is not a folder")
     return folder
 
 
@@ -175,8 +175,8 @@ def _environment(name: str, given: Any, file: Path) -> dict[str, Any]:
         raise SettingsError(f"{file}: {where} must be a section")
     kind = given.get("kind", name if name in KINDS else None)
     if not isinstance(kind, str) or kind not in KINDS:
-        told = f"unknown kind {kind!r}" if kind is not None else "`kind` is missing"
-        raise SettingsError(f"{file}: {where}: {told}", f"kinds: {', '.join(KINDS)}")
+        fault = f"unknown kind {kind!r}" if kind is not None else "`kind` is missing"
+        raise SettingsError(f"{file}: {where}: {fault}", f"kinds: {', '.join(KINDS)}")
     found = {"kind": kind, **_checked(given, {**_OF_ALL, **KINDS[kind].keys, **_OF_KIND.get(kind, {})}, where, file)}
     sizes = [key for key, form in KINDS[kind].keys.items() if form is Form.SIZE]
     return found | {key: parse_bytes(found[key]) for key in sizes if isinstance(found.get(key), str)}

@@ -105,9 +105,9 @@ class ImageColumn:
         if not repeated:
             return None
         conflicting = {image: there for image, there in repeated.items() if len({values[at] for at in there}) > 1}
-        told = conflicting or repeated
-        image, there = next(iter(told.items()))
-        counted = f"{len(told):,} images, such as `{image}`," if len(told) > 1 else f"the image `{image}`"
+        reported = conflicting or repeated
+        image, there = next(iter(reported.items()))
+        counted = f"{len(reported):,} images, such as `{image}`," if len(reported) > 1 else f"the image `{image}`"
         help = "list each image once; otherwise the same image can be in training and in validation"
         if conflicting:
             help = "give each image one label; if an image can have several, write them into one row, and `labels=`"

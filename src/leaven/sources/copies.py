@@ -26,10 +26,10 @@ def copies(files: Sequence[str], values: "Sequence[Value]") -> tuple[Finding, ..
     if not same:
         return ()
     conflicting = [group for group in same if len({values[at] for at in group}) > 1]
-    told = conflicting or same
-    one, *others = told[0]
+    groups = conflicting or same
+    one, *others = groups[0]
     other = next(at for at in others if not conflicting or values[at] != values[one])
-    images, they = (f"{len(told):,} images are", "they") if len(told) > 1 else ("an image is", "it")
+    images, they = (f"{len(groups):,} images are", "they") if len(groups) > 1 else ("an image is", "it")
     what = "with different labels" if conflicting else f"so {they} can be in training and in validation"
     fact = f"{images} there twice, {what}: `{files[one]}` and `{files[other]}` are the same"
     return (Finding("repeated-image", fact, "keep one of each", is_error=False),)

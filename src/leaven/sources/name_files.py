@@ -29,8 +29,8 @@ def unreadable(problem: Exception) -> str:
     match problem:
         case UnicodeDecodeError(object=content, start=start):
             return f"line {content[:start].count(10) + 1} is not UTF-8 text"  # 10 ends a line
-        case json.JSONDecodeError(msg=told, lineno=line):
-            return f"{told} in line {line}"
-        case OSError(strerror=str(told)):
-            return told
+        case json.JSONDecodeError(msg=reason, lineno=line):
+            return f"{reason} in line {line}"
+        case OSError(strerror=str(reason)):
+            return reason
     return str(problem)

@@ -85,8 +85,8 @@ class EngineEnvironment(ABC):
         try:
             return self._ask_engine()
         except (AttributeError, LookupError, TypeError, ValueError) as problem:  # an answer of a shape that none has
-            told = f"the answer of {self.engine} can't be understood: {type(problem).__name__}: {problem}"
-            raise Unreachable(told) from problem
+            fact = f"the answer of {self.engine} can't be understood: {type(problem).__name__}: {problem}"
+            raise Unreachable(fact) from problem
 
     def submit(self, task: Task) -> str:
         try:
@@ -168,8 +168,8 @@ class EngineEnvironment(ABC):
         if now is not None and now.phase != "over":
             self._end(attempt)
             self._statuses.forget()
-        told = f"it could not start within {float(self._start_within):g} minutes"
-        return Status("ended", Outcome.TIMED_OUT, reason=f"{told}: {reason}" if reason else told)
+        fact = f"it could not start within {float(self._start_within):g} minutes"
+        return Status("ended", Outcome.TIMED_OUT, reason=f"{fact}: {reason}" if reason else fact)
 
     def cancel(self, attempt: str, native: str, grace: float) -> None:
         """Let a program that runs save; after the grace, and if it has not begun, let the engine end it."""

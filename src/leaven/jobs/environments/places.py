@@ -143,9 +143,9 @@ class ObjectStore(SharedDrive):
                 return None
             self._fetch(attempt)
             for node in range(1, run_folder.read_json(folder / _SENT).get("nodes", 1)):
-                told = f"{supervisor.NODE_FOLDER.format(node)}/{supervisor.TOLD}"
+                report = f"{supervisor.NODE_FOLDER.format(node)}/{supervisor.TOLD}"
                 with contextlib.suppress(FileNotFoundError):
-                    store.get(told, folder / told)
+                    store.get(report, folder / report)
             store.get(supervisor.OUTCOME, folder / supervisor.OUTCOME)
             store.remove(RUN)
         return supervising.outcome_in(folder)

@@ -82,8 +82,8 @@ class Evaluation:
         best_guess = 2 * share / (1 + share) / len(self.per_class)
         if right > actual[most] or np.mean([each["f1"] for each in self.per_class.values()]) > best_guess:
             return ""
-        told = f"{right:,} of {self.count:,} are right, and {actual[most]:,} are {shown(self.classes[most])}"
-        return f"no better than always predicting {shown(self.classes[most])}: {told}"
+        comparison = f"{right:,} of {self.count:,} are right, and {actual[most]:,} are {shown(self.classes[most])}"
+        return f"no better than always predicting {shown(self.classes[most])}: {comparison}"
 
     def confused(self, k: int = MOST_PAIRS) -> list[tuple[str, str, int]]:
         """The k most frequent errors: the actual class, the predicted one, how often."""

@@ -52,7 +52,7 @@ class Sample:
         there = [Mark(one.box, "", one.category) for one in self.actual.each]
         return draw_objects(image, [*there, *(mark(one) for one in reversed(list(self.found)))])
 
-    def told(self) -> dict[str, str]:
+    def row(self) -> dict[str, str]:
         there = Counter(self.names[one.category] for one in self.actual.each if not one.is_crowd)
         return {"file": self.file, "actual": counted(there), "predicted": counted(self.found.counts)}
 
@@ -97,7 +97,7 @@ class Evaluation:
 
     def wrong(self) -> list[dict[str, str]]:
         worst = (self.samples[at] for at in self._worst())
-        return [{**one.told(), "missed": str(one.missed), "wrong": str(one.wrong)} for one in worst if not one.is_right]
+        return [{**one.row(), "missed": str(one.missed), "wrong": str(one.wrong)} for one in worst if not one.is_right]
 
     def _worst(self) -> list[int]:
         def badness(at: int) -> tuple[bool, int]:
@@ -108,8 +108,8 @@ class Evaluation:
 
     def _case(self, at: int) -> Case:
         sample = self.samples[at]
-        told = sample.told()
-        return Case(at, sample.file, told["actual"], told["predicted"], sample.note, sample.is_right, sample.drawn)
+        row = sample.row()
+        return Case(at, sample.file, row["actual"], row["predicted"], sample.note, sample.is_right, sample.drawn)
 
     def to_json(self) -> dict[str, Any]:
         return {

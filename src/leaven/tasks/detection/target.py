@@ -175,18 +175,18 @@ def box_fault(box: Box, size: tuple[float, float] | None) -> str:
 
     `size` is that of the image, 1 by 1 where the box is relative to it, None where it is not known.
     """
-    told = ", ".join(f"{number:g}" for number in box)
+    edges = ", ".join(f"{number:g}" for number in box)
     if not all(map(math.isfinite, box)):
-        return f"has a box with {told}, which are not all numbers"
+        return f"has a box with {edges}, which are not all numbers"
     left, top, right, bottom = box
     if size is not None:
         width, height = size
         slack = SLACK if max(size) > 1 else RELATIVE_SLACK
         if min(left, top) < -slack or right > width + slack or bottom > height + slack:
             at = f"an image of {width:g}×{height:g}" if max(size) > 1 else "its image"
-            return f"has the box {told}, which is outside of {at}"
+            return f"has the box {edges}, which is outside of {at}"
         left, top, right, bottom = within(box, size)
-    return f"has the box {told}, which has no size" if right <= left or bottom <= top else ""
+    return f"has the box {edges}, which has no size" if right <= left or bottom <= top else ""
 
 
 def within(box: Box, size: tuple[float, float]) -> Box:

@@ -197,6 +197,6 @@ def _bit(given: Any, name: str) -> float:
 
 def _name(label: Any) -> str:
     if isinstance(label, bool) or not isinstance(label, str | int) or label == "":
-        told = "an empty label" if label == "" else f"`{shown(label)}`, which is not the name of a label"
-        raise BadTarget("wrong-label", f"has {told}")
+        fault = "an empty label" if label == "" else f"`{shown(label)}`, which is not the name of a label"
+        raise BadTarget("wrong-label", f"has {fault}")
     return str(label)

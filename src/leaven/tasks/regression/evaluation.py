@@ -64,8 +64,8 @@ class Evaluation:
             return ""
         if not (self.predicted != self.predicted[0]).any():
             return same_numbers(self.predicted[0].tolist(), self.count)
-        told = ", ".join(map(score_text, known))
-        return "" if max(known) > 0 else f"no better than always predicting the mean of these {self.inputs}: r2 {told}"
+        r2 = ", ".join(map(score_text, known))
+        return "" if max(known) > 0 else f"no better than always predicting the mean of these {self.inputs}: r2 {r2}"
 
     def worst(self, k: int = WORST) -> list[tuple[str, dict[str, float], dict[str, float]]]:
         """The k images with the largest errors, in standard deviations: file, actual and predicted numbers."""

@@ -84,8 +84,8 @@ class Evaluation:
         share, scores = actual[most] / actual.sum(), self.scores
         if scores["accuracy"] > share or scores["iou"] > share / np.count_nonzero(actual):
             return ""
-        told = f"accuracy {score_text(scores['accuracy'])} against {score_text(share)}"
-        return f"no better than always predicting {shown(self.target.names[most])}: {told}"
+        comparison = f"accuracy {score_text(scores['accuracy'])} against {score_text(share)}"
+        return f"no better than always predicting {shown(self.target.names[most])}: {comparison}"
 
     def _order(self) -> list[int]:
         """The images, from the one with the lowest IoU."""

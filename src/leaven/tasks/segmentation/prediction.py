@@ -14,7 +14,7 @@ from leaven.tasks.segmentation.overlay import overlay, unmarked, with_legend
 from leaven.tasks.segmentation.target import MaskClasses
 from leaven.terminal.visible import visible
 
-LEAST = 0.0005  # of an image that a class has, to be told
+LEAST = 0.0005  # share of an image from which a class is shown
 
 
 class Prediction(protocol.Prediction):
@@ -37,29 +37,31 @@ class Prediction(protocol.Prediction):
         """The image with the classes in colours over it, and a legend."""
         pixels = np.asarray(image.convert("RGB"))
         index = {name: at for at, name in enumerate(self.target.names)}
-        told = {name: share for name, share in self._told(len(index)).items() if index[name] >= unmarked(self.target)}
-        there = [(f"{name} {100 * share:.1f} %", index[name]) for name, share in told.items()]
+        shown = {
+            name: share for name, share in self._largest(len(index)).items() if index[name] >= unmarked(self.target)
+        }
+        there = [(f"{name} {100 * share:.1f} %", index[name]) for name, share in shown.items()]
         return with_legend(Image.fromarray(overlay(pixels, self.mask, self.target)), there, self.target)
 
     def save(self, file: str) -> None:
         """Write the mask as an image whose pixels are numbers of classes."""
         Image.fromarray(self.mask.astype(np.uint8 if self.mask.max(initial=0) < 256 else np.int32)).save(file)
 
-    def _told(self, top: int) -> dict[str, float]:
+    def _largest(self, top: int) -> dict[str, float]:
         found = {name: share for name, share in self.shares.items() if share >= LEAST}
         return dict(list((found or self.shares).items())[:top])
 
     def describe(self, top: int) -> str:
-        told = {visible(name): share for name, share in self._told(top).items()}
-        width = max(map(len, told))
-        return "\n".join(f"{name:<{width}}  {100 * share:5.1f} %" for name, share in told.items())
+        shown = {visible(name): share for name, share in self._largest(top).items()}
+        width = max(map(len, shown))
+        return "\n".join(f"{name:<{width}}  {100 * share:5.1f} %" for name, share in shown.items())
 
     def cells(self, top: int) -> dict[str, str]:
         return {name: f"{self.shares[name]:.6f}" for name in self.target.names}
 
     def shown_cells(self, top: int) -> dict[str, str]:
         found: dict[str, str] = {}
-        for rank, (name, share) in enumerate(self._told(max(top, 3)).items(), 1):
+        for rank, (name, share) in enumerate(self._largest(max(top, 3)).items(), 1):
             end = f"_{rank}" if rank > 1 else ""
             found |= {f"class{end}": name, f"share{end}": f"{100 * share:5.1f} %"}
         return found
@@ -68,8 +70,8 @@ class Prediction(protocol.Prediction):
         return {"size": list(self.mask.shape[::-1]), "shares": dict(self.shares)}
 
     def __repr__(self) -> str:
-        told = ", ".join(f"{name} {100 * share:.1f} %" for name, share in self._told(3).items())
-        return f"<Prediction: {told}>"
+        shown = ", ".join(f"{name} {100 * share:.1f} %" for name, share in self._largest(3).items())
+        return f"<Prediction: {shown}>"
 
 
 def predictions(outputs: Sequence[Tensor], target: MaskClasses) -> list[Prediction]:

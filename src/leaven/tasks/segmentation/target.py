@@ -106,10 +106,10 @@ class MaskClasses:
 
     def unknown(self, stored: Sequence[int | Colour]) -> str:
         """The fault of a mask with numbers or colours that have no meaning."""
-        told = ", ".join(map(str, sorted(stored)[:_SHOWN])) + ", …" * (len(stored) > _SHOWN)
+        values = ", ".join(map(str, sorted(stored)[:_SHOWN])) + ", …" * (len(stored) > _SHOWN)
         if isinstance(stored[0], tuple):
             return f"the mask has the colour {sorted(stored)[0]}, which is not that of a class"
-        return f"the mask has the value {told}, but there are only {len(self.names)} classes, from 0"
+        return f"the mask has the value {values}, but there are only {len(self.names)} classes, from 0"
 
     @property
     def no_colours(self) -> str:
