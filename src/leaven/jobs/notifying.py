@@ -36,7 +36,7 @@ _log = logging.getLogger(__name__)
 
 
 class Notifier:
-    """Looks for endings of jobs, and lets a thread send what is to be said of them."""
+    """Looks for endings of jobs, and lets a thread send messages about them."""
 
     def __init__(self, store: LoopStore, settings: Settings) -> None:
         self._store = store

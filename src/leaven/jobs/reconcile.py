@@ -62,7 +62,7 @@ class Reconciler:
         self._leader = Leader(LeaderStore(store.engine), store.agent, lambda: self._clock()) if store.leads else None
         self._environments: dict[Target, Environment] = {}
         self._has: dict[Target, Slots | None] = {}  # what environments have; None: a queue of their own
-        self._reported: tuple[float, object] = (-_REPORT, None)  # when what was said of them
+        self._reported: tuple[float, object] = (-_REPORT, None)  # when that was reported, and what
         self._is_marked: dict[str, bool] = {}  # whether environments are marked as not reached, by name
         self._ask_at: dict[Target, float] = {}  # when an environment that did not answer is asked again
         self._silence: dict[Target, tuple[str, str]] = {}  # since when it does not, and why

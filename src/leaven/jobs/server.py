@@ -35,8 +35,10 @@ class ServerError(Problem):
     """The server can't be started."""
 
 
-def serve(settings: Settings, host: str, port: int, said: Callable[[str], None], names: Collection[str] = ()) -> None:
-    """Serve until a signal ends it; `said` gets the address when it listens. `names` are others that lead here."""
+def serve(
+    settings: Settings, host: str, port: int, announce: Callable[[str], None], names: Collection[str] = ()
+) -> None:
+    """Serve until a signal ends it; `announce` gets the address when it listens. `names` are others that lead here."""
     try:
         from leaven.serving.connections import server_of
 
@@ -56,8 +58,8 @@ def serve(settings: Settings, host: str, port: int, said: Callable[[str], None],
     except OSError as problem:
         raise ServerError(f"can't listen on {host}:{port}: {problem.strerror}", "choose another --port") from None
     shown = f"[{host}]" if ":" in host else host
-    said(f"http://{shown}:{listening.getsockname()[1]}")
-    said(f"the token is in {token.file}" if not token.given else f"the token is that of {tokens.VARIABLE}")
+    announce(f"http://{shown}:{listening.getsockname()[1]}")
+    announce(f"the token is in {token.file}" if not token.given else f"the token is that of {tokens.VARIABLE}")
     give_back_memory()
     server.run(sockets=[listening])
 

@@ -93,7 +93,7 @@ class MaskFolder(NamedTuple):
     def _unlearnable(
         self, seen: Sequence[MaskFacts], pairs: Mapping[str, Sequence[Pair]], target: MaskClasses
     ) -> tuple[Finding, ...]:
-        """That no pixel has a class, or none has one of the classes. Of a few masks, only the first is said."""
+        """That no pixel has a class, or none has one of the classes. Of a few masks, only the first can be reported."""
         split = "train" if "train" in pairs else ""
         there = set(pairs[split])
         looked = [one for one in seen if one.pair in there]

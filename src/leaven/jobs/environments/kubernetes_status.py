@@ -112,6 +112,6 @@ def why_by_events(events: Sequence[Object], *, has_pods: bool) -> str:
     return f"{plain} (Kubernetes: {_words(last)})"
 
 
-def _words(said: Object) -> str:
+def _words(about: Object) -> str:
     """Kubernetes' own words for something: the reason and the message."""
-    return ": ".join(str(said[key]) for key in ("reason", "message") if said.get(key))
+    return ": ".join(str(about[key]) for key in ("reason", "message") if about.get(key))

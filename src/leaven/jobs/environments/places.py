@@ -204,7 +204,7 @@ class ObjectStore(SharedDrive):
 
 @contextlib.contextmanager
 def _unreachable(address: str) -> Iterator[None]:
-    """An object store that fails does not answer; what is not there is said as it is."""
+    """An object store that fails does not answer; a missing file is reported as such."""
     try:
         yield
     except FileNotFoundError:

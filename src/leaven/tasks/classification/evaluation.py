@@ -104,7 +104,7 @@ class Evaluation:
         rows = [[name, *(f"{each[name][head]:.4f}" for head in _HEADS), str(each[name]["count"])] for name in order]
         found = [Table("Classes", ("class", *_HEADS, self.inputs), rows)]
         if pairs := self.confused():
-            errors = [(true, said, f"{count} of {each[true]['count']}") for true, said, count in pairs]
+            errors = [(true, predicted, f"{count} of {each[true]['count']}") for true, predicted, count in pairs]
             found.append(Table("Most frequent errors", ("actual", "predicted", "how often"), errors))
         return found
 
@@ -130,7 +130,7 @@ class Evaluation:
         ]
 
     def to_json(self) -> dict[str, Any]:
-        pairs = [{"actual": true, "predicted": said, "count": count} for true, said, count in self.confused()]
+        pairs = [{"actual": true, "predicted": predicted, "count": count} for true, predicted, count in self.confused()]
         wrong = [
             {**row, "confidence": float(row["confidence"]), "confidence_actual": float(row["confidence_actual"])}
             for row in self.wrong()
@@ -206,8 +206,8 @@ def _pairs(evaluation: Evaluation) -> str:
         return "no errors"
     occurred = evaluation.per_class
     rows = [("actual", "predicted", "how often")]
-    for true, said, count in pairs:
-        total = int(occurred[true]["count"])
-        rows.append((visible(true), visible(said), f"{count} of {total} ({percent(count / total)})"))
-    actual, predicted = (max(len(row[at]) for row in rows) for at in (0, 1))
-    return "\n".join(f"{row[0]:<{actual}}  {row[1]:<{predicted}}  {row[2]}" for row in rows)
+    for actual, predicted, count in pairs:
+        total = int(occurred[actual]["count"])
+        rows.append((visible(actual), visible(predicted), f"{count} of {total} ({percent(count / total)})"))
+    first, second = (max(len(row[at]) for row in rows) for at in (0, 1))
+    return "\n".join(f"{row[0]:<{first}}  {row[1]:<{second}}  {row[2]}" for row in rows)

@@ -44,14 +44,14 @@ class Evaluation:
         predicted = self.predicted
         found = {}
         for at, name in enumerate(self.names):
-            actual, said = self.actual[:, at], predicted[:, at]
+            actual, positive = self.actual[:, at], predicted[:, at]
             if not actual.any():
                 continue
-            right = float((actual & said).sum())
+            right = float((actual & positive).sum())
             found[name] = {
-                "precision": right / float(said.sum()) if said.any() else 0.0,
+                "precision": right / float(positive.sum()) if positive.any() else 0.0,
                 "recall": right / float(actual.sum()),
-                "f1": 2 * right / float(actual.sum() + said.sum()),
+                "f1": 2 * right / float(actual.sum() + positive.sum()),
                 "average_precision": average_precision(actual, self.probabilities[:, at]),
                 "count": int(actual.sum()),
             }
@@ -72,10 +72,10 @@ class Evaluation:
     @property
     def caveat(self) -> str:
         """A line about a model that predicts the same labels for all, which are not; else empty."""
-        said = self.predicted
-        if (said != said[0]).any() or not (self.actual != self.actual[0]).any():
+        predicted = self.predicted
+        if (predicted != predicted[0]).any() or not (self.actual != self.actual[0]).any():
             return ""
-        return same_labels([name for name, is_so in zip(self.names, said[0], strict=True) if is_so], self.count)
+        return same_labels([name for name, is_so in zip(self.names, predicted[0], strict=True) if is_so], self.count)
 
     def tables(self) -> list[Table]:
         """Of many labels, those that are predicted worst come first."""
@@ -122,8 +122,8 @@ class Evaluation:
         marks = zip(self.names, self.actual[at], self.predicted[at], self.probabilities[at], strict=True)
         shares = [
             f"{'missed' if is_so else 'wrongly'} {name} ({100 * share:.1f} %)"
-            for name, is_so, said, share in marks
-            if is_so != said
+            for name, is_so, is_predicted, share in marks
+            if is_so != is_predicted
         ]
         actual, predicted = (", ".join(found[key]) or "no label" for key in ("actual", "predicted"))
         return Case(at, found["file"], actual, predicted, ", ".join(shares), not shares)

@@ -93,17 +93,17 @@ class Evaluation:
     def wrong(self) -> list[dict[str, str]]:
         """All images: no number is quite right."""
         rows = []
-        for file, actual, said in self.worst(self.count):
+        for file, actual, predicted in self.worst(self.count):
             row = {"file": file}
             for name in actual:
-                row |= {f"actual_{name}": f"{actual[name]:.9g}", f"predicted_{name}": f"{said[name]:.9g}"}
+                row |= {f"actual_{name}": f"{actual[name]:.9g}", f"predicted_{name}": f"{predicted[name]:.9g}"}
             rows.append(row)
         return rows
 
     def _case(self, at: int) -> Case:
-        actual, said = self.actual[at], self.predicted[at]
-        off = f"off by {digits(said[0] - actual[0], self.target.scales[0][1])}" if len(said) == 1 else ""
-        return Case(at, self.files[at], self._text(actual), self._text(said), off, is_right=False)
+        actual, predicted = self.actual[at], self.predicted[at]
+        off = f"off by {digits(predicted[0] - actual[0], self.target.scales[0][1])}" if len(predicted) == 1 else ""
+        return Case(at, self.files[at], self._text(actual), self._text(predicted), off, is_right=False)
 
     def _text(self, numbers: np.ndarray) -> str:
         """Numbers with their names, one to a line; a single one alone."""
@@ -117,7 +117,7 @@ class Evaluation:
 
     def to_json(self) -> dict[str, Any]:
         all_worst = self.worst(self.count)
-        images = [{"file": file, "actual": actual, "predicted": said} for file, actual, said in all_worst]
+        images = [{"file": file, "actual": actual, "predicted": predicted} for file, actual, predicted in all_worst]
         return {
             self.inputs: self.count,
             "scores": finite(self.scores),
@@ -138,8 +138,8 @@ class Evaluation:
         heads = [f"{word} {name}" if len(names) > 1 else word for name in names for word in ("actual", "predicted")]
         spread = dict(zip(names, (std for _, std in self.target.scales), strict=True))
         rows = []
-        for file, actual, said in self.worst():
-            pairs = [(number, spread[name]) for name in names for number in (actual[name], said[name])]
+        for file, actual, predicted in self.worst():
+            pairs = [(number, spread[name]) for name in names for number in (actual[name], predicted[name])]
             rows.append([file, *(digits(number, std) for number, std in pairs)])
         return aligned([["file", *heads], *rows])
 
