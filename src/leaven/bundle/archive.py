@@ -72,19 +72,14 @@ def read_archive(file: str | os.PathLike[str]) -> dict[str, bytes]:
     except (zipfile.BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError) as problem:
         raise _unreadable(path, problem) from None
     except FileNotFoundError:
-        raise Failure(f"{path} does not exist", _similar_name(path)) from None
+        near: list[str] = []
+        with suppress(OSError):
+            near = get_close_matches(path.name, os.listdir(path.parent), n=1, cutoff=0.7)
+        raise Failure(f"{path} does not exist", f"did you mean {path.parent / near[0]}?" if near else "") from None
     except OSError as problem:
         raise Failure(f"{path} can't be read: {problem.strerror or problem}") from None
     _check_sums(path, members)
     return members
-
-
-def _similar_name(path: Path) -> str:
-    """Help that names what is called almost like a path that does not exist."""
-    with suppress(OSError):
-        near = get_close_matches(path.name, os.listdir(path.parent), n=1, cutoff=0.7)
-        return f"did you mean {path.parent / near[0]}?" if near else ""
-    return ""
 
 
 def damaged(path: str | os.PathLike[str], what: str) -> Failure:

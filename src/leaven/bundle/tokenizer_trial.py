@@ -60,7 +60,11 @@ def main(folder: Path) -> None:
             _check_rules(tokenizer)
             _check_texts(lambda *texts: tokenizer.encode(*texts).ids)
         else:
-            _check_settings(folder / "tokenizer_config.json")
+            settings = folder / "tokenizer_config.json"
+            for name in json.loads(settings.read_bytes()) if settings.is_file() else ():
+                if name in ("auto_map", "name_or_path", "_name_or_path") or name.endswith("_file"):
+                    # code, or files outside of the folder, which the library would load
+                    raise Refused(f"has a setting that a bundle can't have: {name!r:.60}")
             from transformers import AutoTokenizer
 
             limit(LIMITS)
@@ -88,14 +92,6 @@ def limit(limits: Limits) -> None:
         resource.setrlimit(resource.RLIMIT_DATA, (most, most))
     except (ImportError, OSError, ValueError):
         return
-
-
-def _check_settings(file: Path) -> None:
-    """Refuse settings that name code, or files outside of the folder: the library would load them."""
-    settings = json.loads(file.read_bytes()) if file.is_file() else {}
-    for name in settings:
-        if name in ("auto_map", "name_or_path", "_name_or_path") or name.endswith("_file"):
-            raise Refused(f"has a setting that a bundle can't have: {name!r:.60}")
 
 
 def _check_rules(tokenizer: Any) -> None:

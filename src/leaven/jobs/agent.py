@@ -180,13 +180,13 @@ class Carrier(Agent):
 
 def _files(folder: Path) -> dict[str, tuple[int, int]]:
     """The files of a folder with their sizes and times, the oldest first."""
-    found: dict[str, tuple[int, int]] = {}
+    files: dict[str, tuple[int, int]] = {}
     for file in folder.rglob("*"):
         with contextlib.suppress(OSError):
             if file.is_file() and not file.name.startswith("."):
                 facts = file.stat()
-                found[file.relative_to(folder).as_posix()] = (facts.st_size, facts.st_mtime_ns)
-    return dict(sorted(found.items(), key=lambda item: item[1][1]))
+                files[file.relative_to(folder).as_posix()] = (facts.st_size, facts.st_mtime_ns)
+    return dict(sorted(files.items(), key=lambda item: item[1][1]))
 
 
 if __name__ == "__main__":

@@ -33,7 +33,11 @@ def look(plan: Plan, data: Data, split: SplitName = "train", epoch: int = 1) -> 
         raise Failure(f"the data has no samples for {split}")
     is_train = split == "train"
     transforms = transforms_in(data.train_transform if is_train else data.eval_transform)
-    names = _names(plan, transforms, is_train=is_train)
+    # the recipe's name of each transform; empty for one that is only a part of another
+    calls = (plan.data.train if is_train else plan.data.eval).calls
+    names = [call.call.text or call.call.target if isinstance(call, Bound) else call.text for call in calls]
+    if len(calls) != len(transforms):  # the data is built by user code
+        names = [type(transform).__name__ for transform in transforms]
     stages = _stages(part.stages(epoch - 1), transforms, names, data)
     title = f"{split}, epoch {epoch}" if is_train else split
     return [Rows("a sample after each transform", stages), _batch(title, data, batch, transforms)]
@@ -65,14 +69,6 @@ def _stages(
             shown = _marked(data, shown, moved[0]) if moved else shown
             tiles.append(Tile(shown, f"{name}\n{_size(stage)}"))
     return tiles
-
-
-def _names(plan: Plan, transforms: Sequence[Any], *, is_train: bool) -> list[str]:
-    """The recipe's name of each transform of the program; empty for one that is only a part of another."""
-    calls = (plan.data.train if is_train else plan.data.eval).calls
-    if len(calls) != len(transforms):  # the data is built by user code
-        return [type(one).__name__ for one in transforms]
-    return [call.call.text or call.call.target if isinstance(call, Bound) else call.text for call in calls]
 
 
 def _size(stage: Any) -> str:

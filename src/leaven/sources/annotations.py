@@ -119,13 +119,10 @@ class ImageIndex:
         split = split or named_split(annotations.name) or named_split(annotations.parent.name)
         within = os.path.join(os.path.normpath(annotations.parent), "")
         beside = [path for path in images if os.path.normpath(path).startswith(within)]
-        of_split = [path for path in images if split and self._split_of(path) == split]
+        folders = {path: os.path.dirname(self._inside(path)).split("/") for path in images}
+        splits = {path: next(filter(None, map(named_split, names)), "") for path, names in folders.items()}
+        of_split = [path for path in images if split and splits[path] == split]
         return next((chosen for chosen in (beside, of_split) if len(chosen) == 1), images)
-
-    def _split_of(self, path: str) -> str:
-        """The split that the folders of an image tell."""
-        folders = os.path.dirname(self._inside(path)).split("/")
-        return next((split for folder in folders if (split := named_split(folder))), "")
 
     def _inside(self, path: str) -> str:
         return os.path.relpath(path, self.folder).replace(os.sep, "/")

@@ -21,8 +21,13 @@ def copies(files: Sequence[str], values: "Sequence[Value]") -> tuple[Finding, ..
     if len(files) > MOST:
         return ()
     first = dict(zip(reversed(files), reversed(range(len(files))), strict=True))
+
+    def digest(at: int) -> bytes:
+        with open(files[at], "rb") as content:
+            return hashlib.file_digest(content, "sha256").digest()
+
     sizes = _groups(sorted(first.values()), lambda at: os.stat(files[at]).st_size)
-    same = [group for alike in sizes.values() for group in _groups(alike, lambda at: _digest(files[at])).values()]
+    same = [group for alike in sizes.values() for group in _groups(alike, digest).values()]
     if not same:
         return ()
     conflicting = [group for group in same if len({values[at] for at in group}) > 1]
@@ -44,8 +49,3 @@ def _groups(indices: Iterable[int], key: Callable[[int], Hashable]) -> dict[Hash
         except OSError:
             continue
     return {same: group for same, group in found.items() if same and len(group) > 1}  # an empty file is no image
-
-
-def _digest(file: str) -> bytes:
-    with open(file, "rb") as content:
-        return hashlib.file_digest(content, "sha256").digest()

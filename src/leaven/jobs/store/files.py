@@ -6,6 +6,7 @@ store would be damaged sooner or later.
 
 import os
 import stat
+from contextlib import suppress
 from pathlib import Path
 
 from leaven.jobs.store.failures import StoreError
@@ -20,16 +21,18 @@ _TEAM = "each user has a store of their own; a team uses PostgreSQL: `store` in 
 
 def prepare_file(file: Path) -> None:
     """Create the file of a store, for its user alone; refuse one that others can write."""
-    kind = network_kind(file.parent, _mounts())
+    mounts = ""
+    with suppress(OSError):
+        mounts = Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
+    kind = network_kind(file.parent, mounts)
     if kind is not None:
         raise StoreError(
             f"{file} is on a network drive ({kind}), where SQLite would be damaged",
             "set LEAVEN_JOBS to a folder of this machine, or `store` in [jobs] to a PostgreSQL database",
         )
     try:
-        os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
-    except FileExistsError:
-        pass
+        with suppress(FileExistsError):
+            os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as problem:
         raise StoreError(f"can't create the store {file}: {problem.strerror}", "set LEAVEN_JOBS") from None
     for place in (file, file.parent):
@@ -60,10 +63,3 @@ def network_kind(folder: Path, mounts: str) -> str | None:
             best, kind = point, rest[0]
     is_network = kind in _NETWORK or (kind.startswith("fuse.") and kind not in _LOCAL_FUSE)
     return kind if is_network else None
-
-
-def _mounts() -> str:
-    try:
-        return Path("/proc/self/mountinfo").read_text(errors="surrogateescape")
-    except OSError:
-        return ""

@@ -75,6 +75,5 @@ def sparsity_summary(layers: Sequence[MaskedLayer]) -> str:
 def _weight(layer: nn.Module) -> nn.Parameter | None:
     """The weight of a layer, below the masks that lie over it already."""
     if "parametrizations" in layer._modules:
-        made_of = getattr(layer.parametrizations, "weight", None)
-        return made_of.original if made_of is not None else None
+        return getattr(getattr(layer.parametrizations, "weight", None), "original", None)
     return layer._parameters.get("weight")
