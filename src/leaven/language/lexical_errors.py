@@ -133,13 +133,10 @@ def unknown_escape(token: Token, escape: str, at: int) -> Diagnostic:
     """An escape at an index of a string."""
     start = token.span.start + at
     path = token.value.replace("\\", "/")
-    return error(
-        "unknown-escape",
-        f"unknown escape `{escape}` in a string",
-        (Span(token.span.source, start, start + len(escape)), 'the escapes are `\\"`, `\\\\`, `\\n` and `\\t`'),
-        notes=[f"for a backslash, write `\\{escape}`"],
-        fix=write(token.span, path, "in a path, use `/` on every system: "),
-    )
+    place = Span(token.span.source, start, start + len(escape)), 'the escapes are `\\"`, `\\\\`, `\\n` and `\\t`'
+    notes = [f"for a backslash, write `\\{escape}`"]
+    fix = write(token.span, path, "in a path, use `/` on every system: ")
+    return error("unknown-escape", f"unknown escape `{escape}` in a string", place, notes=notes, fix=fix)
 
 
 def not_decimal(number: Token) -> Diagnostic:

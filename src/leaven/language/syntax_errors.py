@@ -198,14 +198,9 @@ def _missing_comma(statement: list[Token], token: Token, accepted: set[str]) -> 
     )
     if report := next(filter(None, (habit(statement, token) for habit in habits)), None):
         return report
-    return error(
-        "missing-comma",
-        f"missing comma before `{token}`",
-        (token, "the next argument starts here"),
-        fix=replace(
-            write(before.span.at_end, ",", shown=before.span.to(token.span)), otherwise=f"put a comma before `{token}`"
-        ),
-    )
+    fix = write(before.span.at_end, ",", shown=before.span.to(token.span))
+    fix = replace(fix, otherwise=f"put a comma before `{token}`")
+    return error("missing-comma", f"missing comma before `{token}`", (token, "the next argument starts here"), fix=fix)
 
 
 def _at_block(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
@@ -216,12 +211,9 @@ def _at_block(statement: list[Token], token: Token, accepted: set[str]) -> Diagn
         fix = Fix("start a new line here", (Edit(token.span.at_start, "\n"),))
         return error("unexpected-token", headline, (token, "a statement ends with its block"), fix=fix)
     if not statement and token.type not in ("END", "RBRACE"):
-        return error(
-            "unexpected-token",
-            f"a statement can't start with {_noun(token)}",
-            (token, "expected the name of a statement, such as `model` or `freeze`"),
-            fix=foreign_syntax.first_token_fix(token),
-        )
+        headline = f"a statement can't start with {_noun(token)}"
+        place = (token, "expected the name of a statement, such as `model` or `freeze`")
+        return error("unexpected-token", headline, place, fix=foreign_syntax.first_token_fix(token))
     return None
 
 

@@ -81,30 +81,20 @@ def parameters_of_model(use: Use, index: int) -> Diagnostic:
     """`adamw(model.parameters(), lr=1e-3)`, as PyTorch has it."""
     from leaven.messages.habits import without
 
-    headline = f"`{use.shown_name}` gets the parameters of the model by itself"
-    fix = remove(without(use.arguments, index), "remove it", ": those that are trainable are optimized")
+    headline = f"`{use.shown_name}` gets the trainable parameters of the model from the program"
+    fix = remove(without(use.arguments, index), "remove it")
     return error("too-many-arguments", headline, (use.arguments[index], "not needed"), fix=fix)
 
 
 def after_keyword(use: Use, index: int, keyword: Span) -> Diagnostic:
-    written = [one for one in use.arguments if one.span.source is keyword.source]  # `--weights` adds one
-    ordered = [one.span.text for one in sorted(written, key=lambda argument: argument.keyword is not None)]
+    written = [argument for argument in use.arguments if argument.span.source is keyword.source]  # `--weights` adds one
+    ordered = [a.span.text for a in sorted(written, key=lambda argument: argument.keyword is not None)]
     whole = written[0].span.to(written[-1].span)
-    advice = "put the positional arguments first"
-    return error(
-        "misplaced-argument",
-        "positional argument follows keyword argument",
-        (use.arguments[index], "positional argument"),
-        (keyword, "keyword argument"),
-        fix=advice
-        if any(map(_has_open_string, ordered))
-        else replace(write(whole, ", ".join(ordered), f"{advice}: "), otherwise=advice),
-    )
-
-
-def _has_open_string(text: str) -> bool:
-    """Whether a string in it has no closing `"`, so that the text after it would be part of the string."""
-    return '"' in re.sub(r'"(\\.|[^"\\])*"', "", text)
+    fix = Fix("put the positional arguments first")
+    if not any('"' in re.sub(r'"(\\.|[^"\\])*"', "", text) for text in ordered):  # no string that is never closed
+        fix = replace(write(whole, ", ".join(ordered), f"{fix.before}: "), otherwise=fix)
+    places = (use.arguments[index], "positional argument"), (keyword, "keyword argument")
+    return error("misplaced-argument", "positional argument follows keyword argument", *places, fix=fix)
 
 
 def decimal_comma(first: syntax.Value, second: syntax.Value) -> Diagnostic:
@@ -128,9 +118,6 @@ def wrong_signature(name: syntax.Name, kind: str, passed: Sequence[str]) -> Diag
     return error("wrong-signature", headline, (name, f"is called with {listed}"), fix=fix)
 
 
-# -- arguments that depend on each other
-
-
 def none_of(card: Card, name: Span, names: Sequence[str]) -> Diagnostic:
     forms = describe.either([f'`{name}="…"`' for name in names])
     headline = f"`{card.bare_name}` needs {describe.either([f'`{name}`' for name in names])}"
@@ -139,13 +126,9 @@ def none_of(card: Card, name: Span, names: Sequence[str]) -> Diagnostic:
 
 def several_of(card: Card, names: Sequence[str], places: Sequence[Span]) -> Diagnostic:
     *others, last = sorted(places, key=lambda place: place.start)
-    return error(
-        "conflicting-arguments",
-        f"`{card.bare_name}` takes either {describe.either([f'`{name}`' for name in names])}, not both",
-        (last, "one too many"),
-        *((place, "given already") for place in others),
-        fix="remove one of them",
-    )
+    headline = f"`{card.bare_name}` takes either {describe.either([f'`{name}`' for name in names])}, not both"
+    spots = ((place, "already given") for place in others)
+    return error("conflicting-arguments", headline, (last, "one too many"), *spots, fix="remove one of them")
 
 
 def without_effect(setting: Setting, place: Span, owner: Setting, values: Sequence[str]) -> Diagnostic:
@@ -175,9 +158,6 @@ def _next_to(wrong: Setting, other: Setting, relation: str) -> Fix | None:
     if not isinstance(wrong.origin, Written) or not isinstance(other.value, int):
         return None
     return write(wrong.origin.span, str(other.value + (1 if relation == "greater" else -1)))
-
-
-# -- what was likely meant
 
 
 def parameter_for_number(value: syntax.Value, parameter: Parameter, parameters: Sequence[Parameter]) -> str:
@@ -272,7 +252,7 @@ def _elsewhere(use: Use, argument: syntax.Argument, name: str, form: "Form | Non
             return write_option(place.span(0, len(place.text)), option)
         return f"write it in the block of `data`: `data … {{ {in_data} }}`"
     if form and not form.argument:
-        advice = f"it is a statement of its own: `{form.as_statement}`"
+        advice = f"write it as a separate statement: `{form.as_statement}`"
         return habits.moved(form, use.name, use.arguments, index, advice)
     owner = form.statement if form else ""
     if form and owner not in (card.bare_name, card.kind) and (word == name or owner != "early_stop"):

@@ -5,7 +5,7 @@ from leaven.language.diagnostics import Diagnostic, error
 
 
 def read_otherwise(data: Invocation, task: str, advice: str) -> Diagnostic:
-    headline = f"`{data.card.bare_name}` gives annotations for {task} as they are in its files, which no model takes"
+    headline = f"`{data.card.bare_name}` returns raw annotations for {task}, which no model takes"
     return error("wrong-task", headline, (data, "raw annotations"), fix=f"let Leaven read the files: {advice}")
 
 

@@ -65,9 +65,6 @@ def changes_in_part(edit: syntax.Statement, target: syntax.Name, phases: Sequenc
     return error("changed-in-part", headline, (target, "not changed there"), fix=fix, severity=Severity.WARNING)
 
 
-# -- the statement that was meant
-
-
 def _other_label(
     edit: syntax.Statement, target: syntax.Name, label: str, statements: Sequence[BodyStatement]
 ) -> Fix | str | None:
@@ -105,11 +102,11 @@ def _addition(
 ) -> Fix | str:
     """How to add the statement that an edit would change, with what else it needs."""
     card = statement_card(target.path, owner)
-    given = {one.keyword.path: one.value.span.text for one in edit.arguments if one.keyword}
+    given = {a.keyword.path: a.value.span.text for a in edit.arguments if a.keyword}
     if card is None:
         name, value = next(iter(given.items()), ("", ""))
         option = option_for_argument(edit.span, name, value, statements) if _is_option(edit) and name else None
-        return option or "no statement has that name; `leaven catalog search` lists what there is"
+        return option or "no statement has that name; `leaven catalog search` lists all names"
     statement = new_statements.new_statement(card, given)
     written = new_statements.with_option(statement) if _is_option(edit) else statement
     if not new_statements.is_pasteable(card, given) or edit.block is not None:
@@ -124,9 +121,6 @@ def _unwritten(owner: str) -> list[str]:
         return block_names(owner)
     cards = (own.read("statement", name) for name in own.names("statement") if "." not in name)
     return [card.name for card in cards if card is not None and card.statement.default]
-
-
-# -- an edit as it would be written
 
 
 def _rewritten(
@@ -144,7 +138,7 @@ def _edit_of(edit: syntax.Statement, key: tuple[str, ...], target: syntax.Name |
     name, label = key
     if _is_option(edit):
         return setting(key, f"{target.path}.{_rest(edit)}" if target is not None else _rest(edit))
-    text = ", ".join(f"{one.keyword.path}={one.value.span.text}" for one in edit.arguments if one.keyword)
+    text = ", ".join(f"{a.keyword.path}={a.value.span.text}" for a in edit.arguments if a.keyword)
     arguments = [text if len(text) < _LONGEST else "…"] * bool(text)
     if target is None:
         return ", ".join([f"{edit.name.path} {name}", quoted(label), *arguments])

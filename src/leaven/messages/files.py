@@ -24,13 +24,9 @@ def missing(path: FilePath, what: str) -> Diagnostic:
     is_option = path.span.source.kind is SourceKind.OPTION
     start = "the current folder" if is_option else "the recipe's folder"
     where = "a path in an option" if is_option else "a path in a recipe"
-    return error(
-        "missing-file",
-        headline,
-        (path, "not found" if str(path.place) == path.text else f"`{path.place}` not found"),
-        notes=[] if path.place.is_absolute() or _on_a_drive(path.text) else [f"{where} is relative to {start}"],
-        fix=_fix(path),
-    )
+    label = "not found" if str(path.place) == path.text else f"`{path.place}` not found"
+    notes = [] if path.place.is_absolute() or _on_a_drive(path.text) else [f"{where} is relative to {start}"]
+    return error("missing-file", headline, (path, label), notes=notes, fix=_fix(path))
 
 
 def output_is_a_file(path: FilePath) -> Diagnostic:
@@ -50,7 +46,7 @@ def _fix(path: FilePath) -> Fix | str | None:
     assert path.span is not None
     if drive := _on_a_drive(path.text):
         mounted = f"/mnt/{drive[1].lower()}/" + drive[2].replace("\\", "/")
-        return f"`{drive[1]}:` is a drive of Windows, and this system has no drives; in WSL, the path is `{mounted}`"
+        return f"`{drive[1]}:` is a Windows drive; in WSL, the path is `{mounted}`"
     if fix := by_tag(path.span, path.text):
         return fix
     near = nearest(path.place.name, _neighbours(path.place))
@@ -62,7 +58,7 @@ def _fix(path: FilePath) -> Fix | str | None:
         return write(path.span, _as_written(whole, path.span), "`~` is not expanded; write the full path: ")
     if "\n" in path.text or "\t" in path.text:
         return write(
-            path.span, path.span.text.replace("\\", "/"), "a backslash begins an escape; write `/` in a path: "
+            path.span, path.span.text.replace("\\", "/"), "a backslash starts an escape sequence; use `/` in paths: "
         )
     return None
 

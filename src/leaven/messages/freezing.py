@@ -6,7 +6,7 @@ from leaven.catalog.layers import LayerParameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Quantity, Setting
 from leaven.language.diagnostics import Diagnostic, error, warning
-from leaven.language.fixes import shortened, write
+from leaven.language.fixes import Fix, shortened, write
 from leaven.messages import describe
 from leaven.messages.describe import length_in
 from leaven.messages.places import setting_span, span_of
@@ -17,9 +17,9 @@ _ADAPTABLE = "adapters are added to linear layers and to convolutions without gr
 
 def unfrozen_in_vain(unfreeze: Origin, replaced_by: Origin | None) -> Diagnostic:
     if replaced_by is not None:
-        headline = "a later statement decides otherwise for these layers"
+        headline = "a later statement overrides this for all of its layers"
         fix = "remove one of them, or change their order"
-        return warning("nothing-frozen", headline, (unfreeze, "has no effect"), (replaced_by, "replaces it"), fix=fix)
+        return warning("nothing-frozen", headline, (unfreeze, "has no effect"), (replaced_by, "overrides it"), fix=fix)
     headline = "none of these layers is frozen above this line"
     fix = "remove the line, or unfreeze layers that are frozen above it"
     return warning("nothing-frozen", headline, (unfreeze, "has no effect"), fix=fix)
@@ -27,13 +27,9 @@ def unfrozen_in_vain(unfreeze: Origin, replaced_by: Origin | None) -> Diagnostic
 
 def nothing_trainable(who: str, model: str, causes: Sequence[Origin], is_at_first: bool) -> Diagnostic:
     *others, last = causes
-    return error(
-        "nothing-trainable",
-        f"{who} has nothing to train{' at first' if is_at_first else ''}",
-        (last, f"every layer of {model} is frozen"),
-        *((one, "frozen here") for one in others),
-        fix="leave some layers unfrozen: `freeze all - head`",
-    )
+    headline = f"{who} has no trainable layers{' at first' if is_at_first else ''}"
+    spots = (last, f"every layer of {model} is frozen"), *((cause, "frozen here") for cause in others)
+    return error("nothing-trainable", headline, *spots, fix="leave some layers trainable: `freeze all - head`")
 
 
 def frozen_new_head(model: str, cause: Origin) -> Diagnostic:
@@ -51,19 +47,14 @@ def frozen_untrained(cause: Origin) -> Diagnostic:
 def frozen_reinit(reinit: Origin, causes: Sequence[Origin]) -> Diagnostic:
     headline = "these layers are re-initialised and frozen: they would stay random"
     fix = "freeze other layers, or don't re-initialise these"
-    return error(
-        "frozen-reinit", headline, (reinit, "re-initialised"), *((cause, "frozen") for cause in causes), fix=fix
-    )
+    spots = (reinit, "re-initialised"), *((cause, "frozen") for cause in causes)
+    return error("frozen-reinit", headline, *spots, fix=fix)
 
 
 def frozen_group(group: Origin, causes: Sequence[Origin]) -> Diagnostic:
-    return warning(
-        "frozen-group",
-        "every layer of this group is frozen",
-        (group, "not passed to the optimizer"),
-        *((cause, "frozen") for cause in causes),
-        fix="remove the group, or don't freeze its layers",
-    )
+    spots = (group, "not passed to the optimizer"), *((cause, "frozen") for cause in causes)
+    fix = "remove the group, or don't freeze its layers"
+    return warning("frozen-group", "every layer of this group is frozen", *spots, fix=fix)
 
 
 def covered_group(group: Origin, later: Origin) -> Diagnostic:
@@ -102,33 +93,22 @@ def unfrozen_twice(call: Invocation, unfreeze: Origin) -> Diagnostic:
 
 
 def unfrozen_and_frozen(call: Invocation, freezes: Invocation) -> Diagnostic:
-    return error(
-        "nothing-to-unfreeze",
-        f"`{call.card.bare_name}` unfreezes layers, but `{freezes.card.bare_name}` freezes them for the whole phase",
-        (call, "unfreezes them"),
-        (freezes, "freezes them"),
-        fix="remove one of them, or move one to another phase",
-    )
+    names = call.card.bare_name, freezes.card.bare_name
+    headline = f"`{names[0]}` unfreezes layers, but `{names[1]}` freezes them for the whole phase"
+    fix = "remove one of them, or move one to another phase"
+    return error("nothing-to-unfreeze", headline, (call, "unfreezes them"), (freezes, "freezes them"), fix=fix)
 
 
 def nothing_to_unfreeze(call: Invocation, cause: Origin | None) -> Diagnostic:
-    name = call.card.bare_name
+    name, place = call.card.bare_name, (call, "nothing to unfreeze")
     if cause is None:
         headline = f"`{name}` unfreezes the model stage by stage, but it has no stages besides its head"
         fix = f"remove `{name}`, or name the layers: `freeze all - head` and `unfreeze …, at=2 epochs`"
-        return error("nothing-to-unfreeze", headline, (call, "nothing to unfreeze"), fix=fix)
-    return error(
-        "nothing-to-unfreeze",
-        f"`{_text(cause)}` leaves `{name}` nothing to unfreeze",
-        (call, "nothing to unfreeze"),
-        (cause, "frozen for the whole phase"),
-        notes=[f"`{name}` freezes the layers itself and unfreezes them stage by stage"],
-        fix="remove the `freeze`",
-    )
-
-
-def _text(cause: Origin) -> str:
-    return shortened(span_of(cause).text)
+        return error("nothing-to-unfreeze", headline, place, fix=fix)
+    headline = f"`{shortened(span_of(cause).text)}` leaves `{name}` nothing to unfreeze"
+    notes = [f"`{name}` freezes the layers itself and unfreezes them stage by stage"]
+    frozen = (cause, "frozen for the whole phase")
+    return error("nothing-to-unfreeze", headline, place, frozen, notes=notes, fix="remove the `freeze`")
 
 
 # -- adapters
@@ -136,7 +116,7 @@ def _text(cause: Origin) -> str:
 
 def adapter_without_base(call: Invocation, merge: Setting) -> Diagnostic:
     headline = "`merge=false` saves only the adapter, but its base model is not published"
-    notes = ["a model trained from scratch can't be downloaded by whoever loads the adapter"]
+    notes = ["whoever loads the adapter can't download a model trained from scratch"]
     fix = "remove `merge=false` to save the whole model"
     return error(
         "adapter-without-base", headline, (setting_span(merge, call), "saves only the adapter"), notes=notes, fix=fix
@@ -145,7 +125,7 @@ def adapter_without_base(call: Invocation, merge: Setting) -> Diagnostic:
 
 def nothing_to_adapt(call: Invocation, model: str) -> Diagnostic:
     headline = f"{model} has no layers that `{call.card.name}` could adapt"
-    fix = f"remove `{call.card.name}`: then the model's own layers are trained"
+    fix = f"remove `{call.card.name}` to train the model's own layers"
     return error("empty-selector", headline, (call, "nothing to adapt"), notes=[_ADAPTABLE], fix=fix)
 
 
@@ -154,7 +134,7 @@ def adapts_head_only(call: Invocation, on: Setting) -> Diagnostic:
 
 
 def prunes_head_only(call: Invocation, on: Setting, model: str) -> Diagnostic:
-    return _head_only(call, on, f"the head of {model} keeps its channels: its outputs are the classes")
+    return _head_only(call, on, f"the head of {model} can't be pruned: its outputs are the classes")
 
 
 def _head_only(call: Invocation, on: Setting, headline: str) -> Diagnostic:
@@ -174,13 +154,9 @@ def not_prunable(call: Invocation, on: Setting, model: str, chosen: Sequence[Lay
 
 
 def _unsuitable(call: Invocation, on: Setting, headline: str, types: Sequence[str], note: str) -> Diagnostic:
-    return error(
-        "empty-selector",
-        headline,
-        (setting_span(on, call), f"of type {describe.some(types, MOST_NAMED)}"),
-        notes=[note],
-        fix="remove `on`, or choose other layers (`leaven inspect` lists them)",
-    )
+    place = (setting_span(on, call), f"of type {describe.some(types, MOST_NAMED)}")
+    fix = "remove `on`, or choose other layers (`leaven inspect` lists them)"
+    return error("empty-selector", headline, place, notes=[note], fix=fix)
 
 
 def adapted_twice(call: Invocation, other: Invocation, layer: str) -> Diagnostic:
@@ -191,10 +167,8 @@ def adapted_twice(call: Invocation, other: Invocation, layer: str) -> Diagnostic
 
 def rank_too_large(rank: Setting, call: Invocation, layer: str, largest: int) -> Diagnostic:
     headline = f"rank {rank.value} is larger than `{layer}`"
-    fix = f"`rank={largest}` is enough there; or exclude such layers from `on`"
-    return warning(
-        "wrong-value", headline, (setting_span(rank, call), f"more than {largest} adds nothing there"), fix=fix
-    )
+    fix = f"use `rank={largest}`, or exclude such layers from `on`"
+    return warning("wrong-value", headline, (setting_span(rank, call), f"at most {largest} is useful"), fix=fix)
 
 
 # -- pruning
@@ -211,25 +185,19 @@ def pruning_order(call: Invocation, earlier: Invocation, is_adapter: bool) -> Di
 
 
 def adapter_after_pruning(adapter: Invocation, pruning: Invocation) -> Diagnostic:
-    return error(
-        "adapter-after-pruning",
-        f"`{adapter.card.name}` can't follow unstructured pruning",
-        (adapter, "would restore pruned weights"),
-        (pruning, "sets individual weights to zero"),
-        fix=f"prune whole channels with `structured()`, or remove `{adapter.card.name}`",
-    )
+    headline = f"`{adapter.card.name}` can't follow unstructured pruning"
+    spots = (adapter, "would restore pruned weights"), (pruning, "sets individual weights to zero")
+    fix = f"prune whole channels with `structured()`, or remove `{adapter.card.name}`"
+    return error("adapter-after-pruning", headline, *spots, fix=fix)
 
 
 def pruned_reinit(reinit: Origin, pruning: Invocation) -> Diagnostic:
-    end = span_of(reinit).at_end
-    kept = write(end, ', method="kaiming"', shown=span_of(reinit), after=", which keeps pruned weights at zero")
-    return error(
-        "pruned-reinit",
-        "`reinit` would restore pruned weights of these layers",
-        (reinit, "re-initialises whole layers"),
-        (pruning, "keeps some weights at zero"),
-        fix=kept if "method=" not in span_of(reinit).text else "choose other layers",
-    )
+    place = span_of(reinit)
+    fix = write(place.at_end, ', method="kaiming"', shown=place, after=", which keeps pruned weights at zero")
+    if "method=" in place.text:
+        fix = Fix("choose other layers")
+    spots = (reinit, "re-initialises whole layers"), (pruning, "keeps some weights at zero")
+    return error("pruned-reinit", "`reinit` would restore pruned weights of these layers", *spots, fix=fix)
 
 
 def gradual_channels(call: Invocation, over: Setting) -> Diagnostic:
@@ -239,10 +207,6 @@ def gradual_channels(call: Invocation, over: Setting) -> Diagnostic:
 
 
 def pruning_too_slow(call: Invocation, over: Setting, epochs: Setting) -> Diagnostic:
-    return error(
-        "after-phase",
-        f"pruning takes {value_text(over.value)}, but the phase has only {value_text(epochs.value)}",
-        (setting_span(over, call), "the amount would not be reached"),
-        (epochs, "the length of the phase"),
-        fix="write fewer epochs, or make the phase longer",
-    )
+    headline = f"pruning takes {value_text(over.value)}, but the phase has only {value_text(epochs.value)}"
+    spots = (setting_span(over, call), "the amount would not be reached"), (epochs, "the length of the phase")
+    return error("after-phase", headline, *spots, fix="write fewer epochs, or make the phase longer")

@@ -161,7 +161,7 @@ def splits_as_arguments(name: Span, arguments: Sequence[syntax.Argument]) -> Fix
     folders = {posixpath.dirname(path.rstrip("/")) for path in paths}
     if not named or len(paths) < len(named):
         return None
-    advice = "name the folder that contains the splits; `train` and `val` in it are found"
+    advice = "name the folder that contains the splits `train` and `val`"
     if len(folders) > 1 or not all(folders):
         return advice
     whole = named[0].span.to(named[-1].span)

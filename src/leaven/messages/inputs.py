@@ -27,11 +27,9 @@ def split_above_all(split: Invocation, total: float) -> Diagnostic:
 
 
 def two_sizes(size: Invocation, transforms: Origin) -> Diagnostic:
-    headline = "`size` is for the usual transforms, but the recipe has its own"
+    headline = "`size` is for the default transforms, but the recipe has its own"
     fix = "remove `size`, and resize in the transforms: `resize(…)`"
-    return error(
-        "two-sizes", headline, (size, "says how large the images are"), (transforms, "so do these transforms"), fix=fix
-    )
+    return error("two-sizes", headline, (size, "sets the image size"), (transforms, "so do these"), fix=fix)
 
 
 def transforms_of_texts(name: str, transforms: Origin) -> Diagnostic:
@@ -46,30 +44,27 @@ def tokens_of_images(tokenize: Invocation, task: str) -> Diagnostic:
 
 
 def too_long(model: str, longest: int, wanted: int, tokenize: Invocation) -> Diagnostic:
-    headline = f"{model} takes texts of up to {longest} tokens, not of {wanted}"
-    fix = f"`tokenize max_length={longest}` is the most"
+    headline = f"{model} takes texts of up to {longest} tokens, not {wanted}"
+    fix = f"use `tokenize max_length={longest}`"
     return error("out-of-range", headline, (tokenize, f"at most {longest}"), fix=fix)
 
 
 def channels(model: str, wanted: int, given: int, place: Span, has_in_chans: bool) -> Diagnostic:
     transform = "rgb()" if wanted == 3 else "grayscale()"
-    return error(
-        "input-channels",
-        f"{model} takes images with {wanted} channels, but these have {given}",
-        (place, f"{given} channel{'s' * (given != 1)} from here on"),
-        fix=f"add `-> {transform}` to the transforms"
-        + (f", or give the model `in_chans={given}`" if has_in_chans else ""),
-    )
+    headline = f"{model} takes images with {wanted} channels, but these have {given}"
+    otherwise = f", or give the model `in_chans={given}`" if has_in_chans else ""
+    fix = f"add `-> {transform}` to the transforms{otherwise}"
+    return error("input-channels", headline, (place, f"{given} channel{'s' * (given != 1)} from here on"), fix=fix)
 
 
 def different_shapes(place: Span, shorter: int, is_resized: bool, example: str) -> Diagnostic:
     """`example` names two images that differ; without one, it is not known whether any do."""
-    spot = (place, "keeps the aspect ratio" if is_resized else "as they come from the data")
+    spot = (place, "keeps the aspect ratio" if is_resized else "not resized")
     fix = f"add `-> center_crop({shorter})`, or give both sides: `resize([{shorter}, {shorter}])`"
     if not example:
-        fact = "images that have different shapes after these transforms can't be put into one batch"
+        fact = "images of different shapes after these transforms can't be batched"
         return warning("input-size", fact, spot, fix=f"if their shapes differ, {fix}")
-    fact = "the images have different shapes after these transforms, so they can't be put into one batch"
+    fact = "the images have different shapes after these transforms, so they can't be batched"
     return error("input-size", fact, spot, notes=(example,), fix=fix)
 
 
@@ -77,7 +72,7 @@ def other_size(
     model: str, takes: tuple[int, int], size: tuple[int, int], place: Span, has_img_size: bool
 ) -> Diagnostic:
     return _size(
-        f"{model} takes images of {takes[0]} x {takes[1]}, not of {size[0]} x {size[1]}",
+        f"{model} takes images of {takes[0]} x {takes[1]}, not {size[0]} x {size[1]}",
         size,
         place,
         _resized(place, size[0], takes[0], f", or give the model `img_size={size[0]}`" if has_img_size else ""),
@@ -86,7 +81,7 @@ def other_size(
 
 def too_small(model: str, smallest: int, size: tuple[int, int], place: Span, usual: int) -> Diagnostic:
     return _size(
-        f"{model} takes images of {smallest} x {smallest} or more, not of {size[0]} x {size[1]}",
+        f"{model} takes images of {smallest} x {smallest} or more, not {size[0]} x {size[1]}",
         size,
         place,
         _resized(place, size[0], usual),

@@ -79,7 +79,7 @@ def no_such_layer(
     paths = [module.path for module in layers.modules if module.path]
     tops = dict.fromkeys(parameter.name.partition(".")[0] for parameter in layers.parameters)
     id, near = "unknown-layer", list[str]()
-    label, known = "no layer matches", f"the parts of {model} are {_some(map(_written, tops))}"
+    label, known = "no layer matches", f"the top-level modules of {model} are {_some(map(_written, tops))}"
     match selector:
         case _ if written in paths:
             id, headline = "empty-selector", f"`{written}` of {model} has no parameters"
@@ -108,7 +108,7 @@ def _written(path: str) -> str:
 def _endings(layers: Layers) -> str:
     """The last names of the layers that have weights, the most frequent first."""
     names = Counter(parameter.module_path.rpartition(".")[2] for parameter in layers.parameters)
-    return "its layers end in " + _some([name for name, _ in names.most_common() if name and not name.isdigit()])
+    return "layer names end in " + _some([name for name, _ in names.most_common() if name and not name.isdigit()])
 
 
 def _some(names: Iterable[str]) -> str:

@@ -18,13 +18,8 @@ _FORMS = {"vector": "(N, C)", "image": "(N, C, H, W)"}
 
 
 def two_sources(chosen: Invocation, pretrained: Setting, weights: Setting) -> Diagnostic:
-    return error(
-        "two-weight-sources",
-        "the model gets weights from two sources",
-        (setting_span(pretrained, chosen), "the pretrained weights"),
-        (setting_span(weights, chosen), "and a file"),
-        fix="keep one of the two",
-    )
+    spots = (setting_span(pretrained, chosen), "the pretrained weights"), (setting_span(weights, chosen), "and a file")
+    return error("two-weight-sources", "the model gets weights from two sources", *spots, fix="keep one of the two")
 
 
 def folder_of_weights(path: FilePath) -> Diagnostic:
@@ -53,13 +48,10 @@ def not_installed(card: Card, package: str, place: Span) -> Diagnostic:
 
 
 def generates_text(source: Invocation, architectures: Sequence[str]) -> Diagnostic:
-    name = source.value("name")
-    return error(
-        "generative-model",
-        f"`{name}` is a model that writes text ({', '.join(map(str, architectures))}), not one that classifies it",
-        (source, "it has no head that classifies"),
-        fix='choose an encoder, such as `transformers.auto("roberta-base", pretrained=true)`',
-    )
+    classes = ", ".join(map(str, architectures))
+    headline = f"`{source.value('name')}` is a generative model ({classes}), not a classifier"
+    fix = 'choose an encoder, such as `transformers.auto("roberta-base", pretrained=true)`'
+    return error("generative-model", headline, (source, "has no classification head"), fix=fix)
 
 
 def only_a_teacher(source: Invocation, built_by: Any) -> Diagnostic:
@@ -80,9 +72,9 @@ def only_a_teacher(source: Invocation, built_by: Any) -> Diagnostic:
 
 
 def no_head(source: Invocation) -> Diagnostic:
-    headline = f"{source.card.bare_name} has no head that could be replaced"
-    fix = "choose another model: `leaven catalog search` lists what there is"
-    return error("unknown-head", headline, (source, "it has no classifier"), fix=fix)
+    headline = f"{source.card.bare_name} has no head that can be replaced"
+    fix = "choose another model; `leaven catalog search` lists all"
+    return error("unknown-head", headline, (source, "no classifier"), fix=fix)
 
 
 def no_such_head(place: Span, path: str, model: str, near: Sequence[str]) -> Diagnostic:
@@ -124,13 +116,10 @@ def lazy_layers(source: Invocation, layers: Sequence[tuple[str, str]]) -> Diagno
 
 def for_other_task(model: Invocation, made_for: str, wanted: str, example: str | None, asked: str | None) -> Diagnostic:
     """`asked` is the argument by which the data can be asked for the task of the model, if there is one."""
+    headline = f"{model.card.bare_name} is a model for {made_for}, but the task is {wanted}"
     fix = f"choose a model for {wanted}, such as `{example}`" if example else None
-    return error(
-        "wrong-task",
-        f"{model.card.bare_name} is a model for {made_for}, but the task is {wanted}",
-        (model, f"made for {made_for}"),
-        fix=f"add `{asked}=true` to the data, or {fix}" if asked else fix,
-    )
+    fix = f"add `{asked}=true` to the data, or {fix}" if asked else fix
+    return error("wrong-task", headline, (model, f"made for {made_for}"), fix=fix)
 
 
 # -- shapes in a pipeline of components
@@ -156,13 +145,7 @@ def wrong_output(
 
 def output_count(last: Invocation, given: int, needed: int, outputs: str) -> Diagnostic:
     stage, head = span_of(last.origin), f"linear({outputs})"
-    return error(
-        "class-count",
-        f"the model has {given} outputs, but the data needs {needed}",
-        (stage, "the last stage"),
-        fix=write(
-            stage,
-            head if last.card.bare_name == "linear" else f"{stage.text} -> {head}",
-            after=", which takes the number from the data",
-        ),
-    )
+    headline = f"the model has {given} outputs, but the data needs {needed}"
+    text = head if last.card.bare_name == "linear" else f"{stage.text} -> {head}"
+    fix = write(stage, text, after=", which takes the number from the data")
+    return error("class-count", headline, (stage, "the last stage"), fix=fix)

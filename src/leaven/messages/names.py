@@ -10,7 +10,7 @@ from leaven.catalog.card import Parameter
 from leaven.catalog.user_code import ImportedModule
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
-from leaven.language.diagnostics import Diagnostic, Severity, error
+from leaven.language.diagnostics import Diagnostic, error, note, warning
 from leaven.language.fixes import Fix, write, write_option
 from leaven.language.source import Source, Span, flag_of
 from leaven.messages import describe, other_names, places
@@ -19,8 +19,6 @@ from leaven.messages.suggestions import as_statement, search_for, similar
 
 OWN_KINDS = (*library.KINDS, "component")  # that user code can define
 OR_YOUR_OWN = "; to write your own, see `leaven explain custom-components`"
-
-# -- names that mean nothing
 
 
 def not_defined(name: syntax.Name, parameter: Parameter, near: Sequence[str]) -> Diagnostic:
@@ -84,12 +82,9 @@ def no_such_card(
         fix = f'import the file first: `import "{prefix}.py" as {prefix}`'
     elif fix is None and len(set(candidates)) <= 8:
         fix = f"choose one of {', '.join(f'`{word}`' for word in candidates)}"
+    fix = fix or search_for(rest, OR_YOUR_OWN if kind in OWN_KINDS else "")
     return error(
-        "unknown-name",
-        f"unknown {noun.partition(' ')[2]} `{path}`",
-        (name, f"expected {noun}"),
-        notes=notes,
-        fix=fix or search_for(rest, OR_YOUR_OWN if kind in OWN_KINDS else ""),
+        "unknown-name", f"unknown {noun.partition(' ')[2]} `{path}`", (name, f"expected {noun}"), notes=notes, fix=fix
     )
 
 
@@ -120,7 +115,7 @@ def defined_by_data(name: syntax.Name) -> Diagnostic:
 
 
 def no_classes(name: syntax.Name) -> Diagnostic:
-    headline = "the data has no classes: it has numbers to predict"
+    headline = "the data has no classes: its targets are numbers"
     fix = write(name.span, "outputs", after=": one for each number")
     return error("unknown-name", headline, (name, "the number of classes"), fix=fix)
 
@@ -136,13 +131,8 @@ def dotted_name(name: syntax.Name) -> Diagnostic:
 
 
 def never_used(name: syntax.Name, is_arg: bool) -> Diagnostic:
-    return error(
-        "unused-name",
-        f"`{name.path}` is never used",
-        (name, "changing it has no effect" if is_arg else "has no effect"),
-        fix="use it, or remove the line",
-        severity=Severity.WARNING,
-    )
+    label = "changing it has no effect" if is_arg else "has no effect"
+    return warning("unused-name", f"`{name.path}` is never used", (name, label), fix="use it, or remove the line")
 
 
 # -- lets
@@ -152,14 +142,11 @@ def circular_let(cycle: Sequence[syntax.Name], definition: Span) -> Diagnostic:
     """`cycle` has the places where each `let` names the next, the last one the first."""
     closing, is_long = cycle[-1], len(cycle) > 1
     way = " -> ".join(f"`{name}`" for name in [closing.path, *(use.path for use in cycle)])
-    return error(
-        "circular-let",
-        f"`{closing.path}` is defined in terms of itself",
-        (closing, "refers back to its definition"),
-        (definition, "defined here"),
-        notes=[f"the cycle is {way}"] if is_long else [],
-        fix="give one of them a value of its own" if is_long else "choose another name for the inner value",
-    )
+    headline = f"`{closing.path}` is defined in terms of itself"
+    spots = (closing, "refers back to its definition"), (definition, "defined here")
+    notes = [f"the cycle is {way}"] if is_long else []
+    fix = "give one of them a value of its own" if is_long else "choose another name for the inner value"
+    return error("circular-let", headline, *spots, notes=notes, fix=fix)
 
 
 def deep_lets(name: syntax.Name, most: int) -> Diagnostic:
@@ -173,7 +160,7 @@ def large_let(name: syntax.Name, most: int) -> Diagnostic:
 
 
 def nested_let(name: syntax.Name) -> Diagnostic:
-    headline = f"`{name.path}` expands to values that are nested too deep"
+    headline = f"`{name.path}` expands to values that are nested too deeply"
     return error("too-deep", headline, (name, "with every `let` in it written out"), fix="use fewer `let`s in it")
 
 
@@ -198,7 +185,7 @@ def missing_arg(name: syntax.Name) -> Diagnostic:
 
 def unchecked_arg(name: syntax.Name) -> Diagnostic:
     headline = f"`{name.path}` has no default; `{flag_of(name.path)}` must be passed when the recipe runs"
-    return error("not-checked", headline, (name, ""), severity=Severity.NOTE)
+    return note("not-checked", headline, (name, ""))
 
 
 def own_default(use: syntax.Name) -> Diagnostic:

@@ -26,7 +26,7 @@ def missing_unit(number: syntax.Value, quantity: syntax.Value, unit: str) -> Dia
 
 
 def wrong_operands(value: syntax.Binary) -> Diagnostic:
-    headline = f"`{value.operator}` can't be applied to these two"
+    headline = f"`{value.operator}` can't be applied to these operands"
     return error("wrong-type", headline, (value, "a quantity can only be multiplied or divided by a plain number"))
 
 
@@ -46,30 +46,22 @@ def unexpected_unit(value: syntax.Value, quantity: Quantity, parameter: Paramete
         fix = write(value.span, value_text(quantity.amount / 100))
     elif types & {"int", "float"}:
         fix = write(value.span, value_text(quantity.amount))
-    is_number = bool(types & {"int", "float", "any", "list"})
-    return error(
-        "wrong-unit" if is_number else "wrong-type",
-        f"`{describe.subject(parameter)}` takes no unit"
-        if is_number
-        else f"`{describe.subject(parameter)}` must be {expected}, not {value_text(quantity)}",
-        (value, f"expected {expected}"),
-        fix=fix,
-    )
+    id, headline = "wrong-type", f"`{describe.subject(parameter)}` must be {expected}, not {value_text(quantity)}"
+    if types & {"int", "float", "any", "list"}:
+        id, headline = "wrong-unit", f"`{describe.subject(parameter)}` takes no unit"
+    return error(id, headline, (value, f"expected {expected}"), fix=fix)
 
 
 def wrong_unit(value: syntax.Value, quantity: Quantity, parameter: Parameter) -> Diagnostic:
     expected = describe.expected(parameter)
     near = lookup.nearest(quantity.unit, parameter.units, limit=1)
-    return error(
-        "wrong-unit",
-        f"`{parameter.name}` must be {expected}, not {quantity.unit}"
-        if plural_unit(quantity.unit) in UNITS
-        else f"unknown unit `{quantity.unit}`",
-        (value, f"expected {expected}"),
-        fix=write(value.span, value_text(Quantity(quantity.amount, near[0])))
-        if near
-        else f"write a number of {parameter.units[0]}, such as `{parameter.name}={_example(parameter)}`",
-    )
+    fix = Fix(f"write a number of {parameter.units[0]}, such as `{parameter.name}={_example(parameter)}`")
+    if near:
+        fix = write(value.span, value_text(Quantity(quantity.amount, near[0])))
+    headline = f"unknown unit `{quantity.unit}`"
+    if plural_unit(quantity.unit) in UNITS:
+        headline = f"`{parameter.name}` must be {expected}, not {quantity.unit}"
+    return error("wrong-unit", headline, (value, f"expected {expected}"), fix=fix)
 
 
 def fraction_as_percentage(value: syntax.Value, number: float, parameter: Parameter) -> Diagnostic:

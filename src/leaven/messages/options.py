@@ -75,7 +75,11 @@ def dropped_weights(model: syntax.Value, before: Span) -> Diagnostic:
     headline = "the recipe's model is pretrained, but the model of `--model` is not"
     fix = write_option(model.span, f"--model {shlex.quote(written)}")
     return warning(
-        "dropped-weights", headline, (model, "starts from scratch"), (before, "of the recipe's model only"), fix=fix
+        "dropped-weights",
+        headline,
+        (model, "starts from scratch"),
+        (before, "applies to the recipe's model only"),
+        fix=fix,
     )
 
 

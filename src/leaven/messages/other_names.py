@@ -47,7 +47,7 @@ def _fix(place: Span, found: Counterpart | None) -> Fix | None:
         return None
     lacking = f"Leaven has no {found.lacking}" if found.lacking else ""
     if not found.form:
-        return Fix(f"{lacking}; `leaven catalog search` lists what there is")
+        return Fix(f"{lacking}; `leaven catalog search` lists all names")
     if not found.is_complete:
         return Fix(f"in a recipe it is `{found.form}`{_FILLED_IN.get(found.form.partition('(')[0], '')}")
     nearest = f"{lacking}; the nearest is " if lacking else ""

@@ -12,15 +12,15 @@ def not_solved(solver: Invocation, task: str) -> Diagnostic:
 
 def channels_stay(pruning: Invocation, task: str) -> Diagnostic:
     headline = f"channels of a model for {task} can't be pruned"
-    fix = "set single weights to zero: `prune unstructured(), …`"
+    fix = "prune single weights instead: `prune unstructured(), …`"
     return error(
-        "wrong-task", headline, (pruning, "what depends on a channel can't be traced through its boxes"), fix=fix
+        "wrong-task", headline, (pruning, "dependencies between channels can't be traced through boxes"), fix=fix
     )
 
 
 def not_measured(setting: Setting, task: str) -> Diagnostic:
     headline = f"`{setting.name}=auto` can't be measured in {task}"
-    fix = f"say which: `train {setting.name}=…`"
+    fix = f"set it: `train {setting.name}=…`"
     return error("wrong-task", headline, (setting, "it is measured with images alone"), fix=fix)
 
 

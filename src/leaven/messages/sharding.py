@@ -15,18 +15,15 @@ def optimizer_on_parts(optimizer: Invocation, strategy: Setting) -> Diagnostic:
 
 
 def override_on_parts(hook: str, origin: Origin, strategy: Setting) -> Diagnostic:
-    return _error(hook, origin, "gets the whole model", strategy, f"use `strategy=ddp`, or remove the `{hook}`")
+    return _error(hook, origin, "needs the whole model", strategy, f"use `strategy=ddp`, or remove the `{hook}`")
 
 
 def setting_on_parts(setting: str, origin: Origin, strategy: Setting) -> Diagnostic:
-    return _error(setting, origin, "not built for sharded parameters", strategy, "use `strategy=ddp`, or remove it")
+    return _error(
+        setting, origin, "not supported with sharded parameters", strategy, "use `strategy=ddp`, or remove it"
+    )
 
 
 def _error(name: str, origin: Origin, label: str, strategy: Setting, fix: str) -> Diagnostic:
-    return error(
-        "incompatible-sharding",
-        f"`{name}` can't be used with `strategy=fsdp`",
-        (origin, label),
-        (strategy, "each process has only a part of every parameter"),
-        fix=fix,
-    )
+    headline, split = f"`{name}` can't be used with `strategy=fsdp`", "each process has only a part of every parameter"
+    return error("incompatible-sharding", headline, (origin, label), (strategy, split), fix=fix)

@@ -98,9 +98,6 @@ def phase_without_epochs(name: Span) -> Diagnostic:
     return error("missing-argument", headline, (name, "`epochs` is missing"), fix='usage: `phase "name", epochs=5`')
 
 
-# -- the recipe as a whole
-
-
 def empty_recipe(source: Source) -> Diagnostic:
     headline = f"`{source.name}` has no statements"
     fix = "`leaven new` writes a first recipe; three lines are enough: `model …`, `data …`, `train …`"
@@ -187,7 +184,7 @@ def _as_argument(statement: syntax.Statement, context: str) -> Fix | str:
         if fix := _misspelt_transform(statement):
             return fix
         return "the block takes " + ", ".join(f"`{name}`" for name in block_names("data"))
-    lists = "`leaven catalog search` lists what there is; to write a technique, see `leaven explain custom-components`"
+    lists = "`leaven catalog search` lists all names; to write a technique, see `leaven explain custom-components`"
     return Fix(lists, is_general=True)
 
 
@@ -206,9 +203,6 @@ def _as_call(statement: syntax.Statement, name: str = "") -> str:
     inside = ", ".join(argument.span.text for argument in statement.arguments[:5])
     is_short = len(inside) < 50 and "\n" not in inside and len(statement.arguments) <= 5
     return f"{name or statement.name.path}({inside if is_short else '…'})"
-
-
-# -- extends
 
 
 def circular_extends(target: syntax.String, chain: Sequence[str]) -> Diagnostic:

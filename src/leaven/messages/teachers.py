@@ -18,24 +18,18 @@ def untrained(name: str, place: Span, fix: str) -> Diagnostic:
 
 
 def weights_above_one(calls: Sequence[Invocation], weights: Sequence[Setting], total: float) -> Diagnostic:
-    places = reversed(list(zip(calls, weights, strict=True)))
-    return error(
-        "teacher-weights",
-        f"the weights of the teachers add up to {value_text(total)}, more than 1",
-        *((setting_span(weight, call), f"weight {value_text(weight.value)}") for call, weight in places),
-        notes=["what remains of 1 is the weight of the loss on the labels"],
-        fix=f"give each a smaller `{weights[-1].name}`",
-    )
+    headline = f"the weights of the teachers add up to {value_text(total)}, more than 1"
+    last_first = reversed(list(zip(calls, weights, strict=True)))
+    spots = ((setting_span(weight, call), f"weight {value_text(weight.value)}") for call, weight in last_first)
+    notes = ["the loss on the labels gets the rest, up to 1"]
+    return error("teacher-weights", headline, *spots, notes=notes, fix=f"give each a smaller `{weights[-1].name}`")
 
 
 def not_a_bundle(teacher: Invocation, file: FilePath) -> Diagnostic:
-    return error(
-        "wrong-value",
-        f"`{file.text}` is not a bundle",
-        (file.span or span_of(teacher.origin), "can't be read as a bundle"),
-        fix="a bundle is what a run writes as `model.bundle`; for other weights name the model: "
-        f"`resnet18(weights={quoted(file.text)})`",
-    )
+    other = f"for other weights, name the model: `resnet18(weights={quoted(file.text)})`"
+    fix = f"a bundle is what a run writes as `model.bundle`; {other}"
+    place = (file.span or teacher.span, "can't be read as a bundle")
+    return error("wrong-value", f"`{file.text}` is not a bundle", place, fix=fix)
 
 
 def untrusted_code(teacher: Invocation, file: FilePath) -> Diagnostic:

@@ -41,33 +41,27 @@ def soft_labels(call: Invocation, loss: Invocation) -> Diagnostic:
 
 
 def overridden_train_step(call: Invocation, override: Origin) -> Diagnostic:
-    return error(
-        "overridden-train-step",
-        f"`{call.card.bare_name}` needs the model's outputs, but the overridden `train_step` returns only the loss",
-        (call, "computes a loss from the outputs"),
-        (override, "returns only the loss"),
-        fix=f"remove one of them, or compute in `train_step` what `{call.card.bare_name}` adds",
-    )
+    name = call.card.bare_name
+    headline = f"`{name}` needs the model's outputs, but the overridden `train_step` returns only the loss"
+    spots = (call, "computes a loss from the outputs"), (override, "returns only the loss")
+    fix = f"remove one of them, or compute in `train_step` what `{name}` adds"
+    return error("overridden-train-step", headline, *spots, fix=fix)
 
 
 def closure_optimizer(call: Invocation, optimizer: Invocation) -> Diagnostic:
-    return error(
-        "closure-optimizer",
-        f"`{call.card.bare_name}` changes the gradients of a step, but `{optimizer.card.friendly}` computes its own",
-        (call, "would not see the gradients"),
-        (optimizer, "computes the loss and gradients several times per step"),
-        fix="use another optimizer, such as `optimizer sgd(lr=0.1, momentum=0.9)`",
+    theirs = (optimizer, "computes the loss and gradients several times per step")
+    headline = (
+        f"`{call.card.bare_name}` changes the gradients of a step, but `{optimizer.card.friendly}` computes its own"
     )
+    fix = "use another optimizer, such as `optimizer sgd(lr=0.1, momentum=0.9)`"
+    return error("closure-optimizer", headline, (call, "would not see the gradients"), theirs, fix=fix)
 
 
 def accumulated_steps(call: Invocation, accumulate: Setting) -> Diagnostic:
-    return error(
-        "accumulated-steps",
-        f"`{call.card.bare_name}` needs the gradients of one batch twice, but `accumulate` sums several batches",
-        (call, "needs one batch per step"),
-        (accumulate, "several batches per step"),
-        fix="remove `accumulate` and make the batch as large as memory allows",
-    )
+    headline = f"`{call.card.bare_name}` needs the gradients of one batch twice, but `accumulate` sums several batches"
+    spots = (call, "needs one batch per step"), (accumulate, "several batches per step")
+    fix = "remove `accumulate` and make the batch as large as memory allows"
+    return error("accumulated-steps", headline, *spots, fix=fix)
 
 
 def after_phase(call: Invocation, name: str, value: Quantity, epochs: Setting) -> Diagnostic:
@@ -94,9 +88,6 @@ def balanced_twice(call: Invocation, others: Sequence[tuple[Origin, str]]) -> Di
     return error("balanced-twice", headline, (call, "compensates again"), *others, fix="keep one of them")
 
 
-# -- techniques in the user's code
-
-
 def not_a_technique(call: Invocation, reason: str, similar: tuple[str, str] | None) -> Diagnostic:
     """`similar` is a method of the class, and the hook that was likely meant."""
     fix = "write a class with a method such as `on_batch(self, images, targets)`"
@@ -114,7 +105,7 @@ def wrong_hook_signature(call: Invocation, hook: str, arguments: Sequence[str]) 
 
 def unused_method(call: Invocation, method: str, similar: str) -> Diagnostic:
     headline = f"programs never call `{method}` of `{call.card.name}`"
-    return warning("unused-name", headline, (call, "has such a method"), fix=f"it resembles `{similar}`")
+    return warning("unused-name", headline, (call, "defines it"), fix=f"it resembles `{similar}`")
 
 
 def constructed_too_early(call: Invocation, hook: str, wanted: str) -> Diagnostic:

@@ -52,7 +52,7 @@ def repeated_score(name: str, again: Invocation, first: Invocation) -> Diagnosti
 
 def score_named_loss(metric: Invocation) -> Diagnostic:
     headline = "a metric would be recorded as `loss`, as the loss itself is"
-    return error("repeated-score", headline, (metric, "its name is that of the function"), fix="rename the function")
+    return error("repeated-score", headline, (metric, "named after the function"), fix="rename the function")
 
 
 def no_epochs(epochs: Setting, phase: str) -> Diagnostic:
@@ -91,29 +91,23 @@ def metric_of_several_numbers(metric: Invocation, usual: str) -> Diagnostic:
 def kept_optimizer(phase: str, origin: Origin, previous: str | None) -> Diagnostic:
     """`previous` is the optimizer of the phase before; None where no phase trains with one before it."""
     reason = f"the previous phase uses `{previous}`" if previous is not None else "no earlier phase has an optimizer"
-    return error(
-        "kept-optimizer",
-        f'phase "{phase}" has `keep=optimizer`, but {reason}',
-        (origin, "another optimizer" if previous is not None else "nothing to keep"),
-        fix="remove `keep=optimizer`" + (", or use the same optimizer in both" if previous is not None else ""),
-    )
+    label, fix = "nothing to keep", "remove `keep=optimizer`"
+    if previous is not None:
+        label, fix = "another optimizer", f"{fix}, or use the same optimizer in both"
+    return error("kept-optimizer", f'phase "{phase}" has `keep=optimizer`, but {reason}', (origin, label), fix=fix)
 
 
 def long_warmup(warmup: Setting, epochs: Setting) -> Diagnostic:
-    return error(
-        "long-warmup",
-        f"the warm-up lasts {value_text(warmup.value)}, but the phase has only {value_text(epochs.value)}",
-        (warmup, "the full learning rate is never reached"),
-        (epochs, "the length of the phase"),
-        fix="write a shorter one, or a percentage: `warmup=10%`",
-    )
+    headline = f"the warm-up lasts {value_text(warmup.value)}, but the phase has only {value_text(epochs.value)}"
+    spots = (warmup, "the full learning rate is never reached"), (epochs, "the length of the phase")
+    return error("long-warmup", headline, *spots, fix="write a shorter one, or a percentage: `warmup=10%`")
 
 
 # -- heads that are solved
 
 
 def solved_without_epochs(epochs: Setting, solver: Invocation) -> Diagnostic:
-    headline = "a head that is solved needs no `epochs`"
+    headline = "solving the head needs no `epochs`"
     fix = "remove `epochs`, or `solver` to train the head step by step"
     return error(
         "solved-head", headline, (epochs, "has no effect"), (_solver(solver), "finds the best weights at once"), fix=fix
@@ -121,51 +115,37 @@ def solved_without_epochs(epochs: Setting, solver: Invocation) -> Diagnostic:
 
 
 def solved_without_loop(statement: Span, name: str, solver: Invocation) -> Diagnostic:
-    return error(
-        "solved-head",
-        f"a head that is solved has no training loop, so `{name}` has no effect",
-        (statement, "has no effect"),
-        (_solver(solver), "finds the best weights at once"),
-        fix=f"remove `{name}`, or `solver` to train the head step by step",
-    )
+    headline = f"solving the head takes no training loop, so `{name}` has no effect"
+    spots = (statement, "has no effect"), (_solver(solver), "finds the best weights at once")
+    return error("solved-head", headline, *spots, fix=f"remove `{name}`, or `solver` to train the head step by step")
 
 
 def solved_with_technique(solver: Invocation, other: Invocation) -> Diagnostic:
-    return error(
-        "incompatible-techniques",
-        f"`{other.card.bare_name}` can't be used where the head is solved",
-        (other, "changes the training loop"),
-        (_solver(solver), "there is no training loop"),
-        fix=f"move `{other.card.bare_name}` to another phase, or remove `solver` to train the head step by step",
-    )
+    name = other.card.bare_name
+    spots = (other, "changes the training loop"), (_solver(solver), "there is no training loop")
+    fix = f"move `{name}` to another phase, or remove `solver` to train the head step by step"
+    return error("incompatible-techniques", f"`{name}` can't be used when the head is solved", *spots, fix=fix)
 
 
 def solved_with_random_images(solver: Invocation, transforms: Origin, random: Sequence[str]) -> Diagnostic:
     """`random` are the transforms that change images at random."""
     named = " and ".join(f"`{name}`" for name in random[:2])
-    place = setting_span(_solver(solver), solver)
-    return error(
-        "random-features",
-        f"solving the head needs fixed features, but {named} {'is' if len(random) == 1 else 'are'} random",
-        (place, "needs every image once"),
-        (transforms, "random transforms"),
-        fix="add `features views=8` to the phase, to use 8 random views of every image; or let `train` have transforms "
-        "that are not random",
-    )
+    headline = f"solving the head needs fixed features, but {named} {'is' if len(random) == 1 else 'are'} random"
+    spots = (setting_span(_solver(solver), solver), "needs every image once"), (transforms, "random transforms")
+    fix = "add `features views=8` to the phase to use 8 random views of every image, or remove the random transforms"
+    return error("random-features", headline, *spots, fix=fix)
 
 
 def not_a_linear_head(solver: Invocation, model: str, layers: Sequence[str]) -> Diagnostic:
     """`layers` are those that are trainable, each with its type."""
     shown = ", ".join(layers[:3]) + (", …" if len(layers) > 3 else "")
-    return error(
-        "not-a-linear-head",
-        f"only a head of one linear layer can be solved; {model} has {len(layers)} trainable layers"
-        if len(layers) != 1
-        else f"only a linear head can be solved; that of {model} is not linear",
-        (setting_span(_solver(solver), solver), "needs one linear layer"),
-        notes=[f"trainable: {shown}"] if layers else [],
-        fix="remove `solver` to train these layers step by step",
-    )
+    headline = f"only a head of one linear layer can be solved; {model} has {len(layers)} trainable layers"
+    if len(layers) == 1:
+        headline = f"only a linear head can be solved; that of {model} is not linear"
+    place = (setting_span(_solver(solver), solver), "needs one linear layer")
+    notes = [f"trainable: {shown}"] if layers else []
+    fix = "remove `solver` to train these layers step by step"
+    return error("not-a-linear-head", headline, place, notes=notes, fix=fix)
 
 
 def _solver(call: Invocation) -> Setting:

@@ -17,12 +17,9 @@ _PLAIN = frozenset({"int", "float", "bool", "text", "list", "choice", "quantity"
 
 def wrong_type(value: syntax.Value, parameter: Parameter, found: str = "") -> Diagnostic:
     expected = describe.expected(parameter)
-    return error(
-        "wrong-type",
-        f"`{describe.subject(parameter)}` {_takes(parameter)} {expected}, not {found or describe.written_value(value)}",
-        (value, f"expected {expected}"),
-        fix=suggestions.for_type(value, parameter),
-    )
+    found = found or describe.written_value(value)
+    headline = f"`{describe.subject(parameter)}` {_takes(parameter)} {expected}, not {found}"
+    return error("wrong-type", headline, (value, f"expected {expected}"), fix=suggestions.for_type(value, parameter))
 
 
 def wrong_type_of_name(use: syntax.Name, parameter: Parameter, found: str, definition: Span) -> Diagnostic:
@@ -39,16 +36,13 @@ def unknown_choice(value: syntax.Value, written: str, parameter: Parameter) -> D
     if {"int", "float", "bool"} & set(parameter.types):
         listed = describe.expected(parameter)
     more = ", or a string in quotes" if "text" in parameter.types else ""
-    near = lookup.nearest(written, parameter.choices, limit=1)
-    subject = describe.subject(parameter)
-    return error(
-        "unknown-choice",
-        f"unknown hook `{written}`" if parameter.name == "hook" else f"`{subject}` can't be `{written}`",
-        (value, f"expected {listed}{more}"),
-        fix=suggestions.similar(value.span, near)
-        or habits.rand_augment(value.span, parameter.name)
-        or _default(value, parameter),
-    )
+    headline = f"`{describe.subject(parameter)}` can't be `{written}`"
+    if parameter.name == "hook":
+        headline = f"unknown hook `{written}`"
+    fix = suggestions.similar(value.span, lookup.nearest(written, parameter.choices, limit=1))
+    fix = fix or habits.rand_augment(value.span, parameter.name)
+    label = f"expected {listed}{more}"
+    return error("unknown-choice", headline, (value, label), fix=fix or _default(value, parameter))
 
 
 def empty_path(value: syntax.Value) -> Diagnostic:
@@ -57,14 +51,10 @@ def empty_path(value: syntax.Value) -> Diagnostic:
 
 def out_of_range(value: syntax.Value, number: float | Quantity, parameter: Parameter, bound: str) -> Diagnostic:
     is_rounded = number == 0 and isinstance(value, syntax.Number) and _has_digits(value.span.text)
-    return error(
-        "out-of-range",
-        f"`{value.span.text}` is too small: it rounds to 0"
-        if is_rounded
-        else f"`{describe.subject(parameter)}` can't be {_amount(number, parameter)}",
-        (value, f"must be {bound}"),
-        fix=_default(value, parameter),
-    )
+    headline = f"`{describe.subject(parameter)}` can't be {_amount(number, parameter)}"
+    if is_rounded:
+        headline = f"`{value.span.text}` is too small: it rounds to 0"
+    return error("out-of-range", headline, (value, f"must be {bound}"), fix=_default(value, parameter))
 
 
 def not_whole(value: syntax.Value, number: Quantity, parameter: Parameter) -> Diagnostic:
@@ -128,14 +118,11 @@ def not_a_stage(value: syntax.Value, kind: str) -> Diagnostic:
 
 
 def wrong_repetition(value: syntax.Value, times: object) -> Diagnostic:
-    return error(
-        "out-of-range",
-        "the number of repetitions must be a positive integer",
-        (value, "expected 1 or more"),
-        fix=write(value.span, str(int(times)), after=f" or `{int(times) + 1}`")
-        if isinstance(times, float) and times > 1
-        else None,
-    )
+    fix = None
+    if isinstance(times, float) and times > 1:
+        fix = write(value.span, str(int(times)), after=f" or `{int(times) + 1}`")
+    headline = "the number of repetitions must be a positive integer"
+    return error("out-of-range", headline, (value, "expected 1 or more"), fix=fix)
 
 
 def not_a_pipeline(call: syntax.Call) -> Diagnostic:
