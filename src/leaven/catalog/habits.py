@@ -200,7 +200,7 @@ NEAREST = _by_name(
         "validation runs once per epoch": "val_check_interval eval_steps",
         "there is no repeated augmentation; the samplers are `shuffled` and `balanced`": "ra_sampler",
         "there is a statement for each: `early_stop`, `checkpoint`, `schedule`, `log`": "callbacks",
-        "batch norms use the statistics of their own device; `freeze norms` keeps those of the trained model": "sync_bn",
+        "each device has its own batch statistics; `freeze norms` keeps those of the trained model": "sync_bn",
     }
 )
 

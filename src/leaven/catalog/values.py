@@ -3,7 +3,7 @@
 The rooms above build and read them; how one is written in a recipe is left to `value_text.py`.
 """
 
-from dataclasses import field
+from dataclasses import field, replace
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -62,19 +62,12 @@ def is_written(origin: Origin) -> bool:
 
 # -- values
 
-_PLURALS = {
-    "epoch": "epochs",
-    "step": "steps",
-    "minute": "minutes",
-    "hour": "hours",
-    "sample": "samples",
-    "percent": "%",
-}
+_SINGULARS = ("epoch", "step", "minute", "hour", "sample")
 
 
 def plural_unit(unit: str) -> str:
     """The unit as Leaven writes it: `epoch` and `epochs` are the same."""
-    return _PLURALS.get(unit, unit)
+    return f"{unit}s" if unit in _SINGULARS else "%" if unit == "percent" else unit
 
 
 class Quantity(Record):
@@ -166,6 +159,10 @@ class Invocation(Record):
 
     def setting(self, name: str) -> Setting | None:
         return next((setting for setting in self.settings if setting.name == name), None)
+
+    def with_setting(self, setting: Setting) -> "Invocation":
+        """The same with another value of an argument that it has."""
+        return replace(self, settings=tuple(setting if old.name == setting.name else old for old in self.settings))
 
 
 # -- what a recipe defines

@@ -29,30 +29,24 @@ def _adapted_weights(call: Invocation, chosen: frozenset[str] | None, layers: La
     """The weights that get an adapter. Without `on`, those of linear layers in a model with attention, otherwise of all
     layers that can be adapted; except for the head, and for layers that are smaller than the adapter."""
     head = matching(Word("head"), layers)
-    can_be = [weight for weight in _adaptable(layers) if weight.name not in head]
+    plain = {module.path for module in layers.modules if module.is_plain}
+    weights = [p for p in layers.parameters if p.module_path in plain and p.name.rpartition(".")[2] == "weight"]
+    can_be = [weight for weight in weights if weight.name not in head]
     if chosen is not None:
         return tuple(weight for weight in can_be if weight.name in chosen)
     has_attention = any("Attention" in module.type for module in layers.modules)
     kinds = ("Linear",) if has_attention else ("Linear", "Conv2d")
     rank = call.value("rank")
-    return tuple(
-        weight
-        for weight in can_be
-        if weight.module_type in kinds and (not isinstance(rank, int) or rank <= largest_rank(weight))
-    )
+    fitting = [weight for weight in can_be if not isinstance(rank, int) or rank <= largest_rank(weight)]
+    return tuple(weight for weight in fitting if weight.module_type in kinds)
 
 
 def _added_parameters(call: Invocation, weights: Sequence[LayerParameter]) -> int:
     """How many parameters an adapter adds."""
     rank = call.value("rank", 0)
     rank = rank if isinstance(rank, int) else 0
-    each = call.card.technique.adds_per_output
-    return sum(rank * (weight.shape[0] + prod(weight.shape[1:])) + each * weight.shape[0] for weight in weights)
-
-
-def _adaptable(layers: Layers) -> list[LayerParameter]:
-    plain = {module.path for module in layers.modules if module.is_plain}
-    return [p for p in layers.parameters if p.module_path in plain and p.name.rpartition(".")[2] == "weight"]
+    per_output = call.card.technique.adds_per_output
+    return sum(rank * (weight.shape[0] + prod(weight.shape[1:])) + per_output * weight.shape[0] for weight in weights)
 
 
 def largest_rank(weight: LayerParameter) -> int:

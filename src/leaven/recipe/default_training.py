@@ -63,21 +63,21 @@ class Start(Record):
 
     def changed_by(self, techniques: Sequence[AnyTechnique], has_adapters: bool, is_pruned: bool) -> "Start":
         """The start of a phase whose techniques change the model first."""
-        reinits = [one.layers for one in techniques if isinstance(one, Reinit)]
+        reinits = [technique.layers for technique in techniques if isinstance(technique, Reinit)]
         return replace(
             self,
-            new=(*self.new, *(one for one in reinits if one.parameters)) if self.has_weights else (),
+            new=(*self.new, *(layers for layers in reinits if layers.parameters)) if self.has_weights else (),
             has_adapters=has_adapters,
             is_changed=self.is_changed or is_pruned or bool(reinits),
         )
 
     def after_training(self, freezing: Freezing) -> "Start":
         """The start of the phase after one with that freezing: what it trained is no longer new."""
-        return replace(self, new=tuple(one for one in self.new if (one.parameters or set()) <= freezing.frozen))
+        return replace(self, new=tuple(s for s in self.new if (s.parameters or set()) <= freezing.frozen))
 
 
 class Rate(Record):
-    """A learning rate and why; new layers beside others, and theirs."""
+    """A learning rate with its reason, and the rate of new layers beside others."""
 
     rate: float
     reason: str
@@ -93,18 +93,15 @@ def with_default_rate(optimizer: Optimizer, start: Start, freezing: Freezing | N
         return optimizer
     chosen = _rate(start, freezing)
     origin = Default(chosen.reason)
-    settings = tuple(replace(s, value=chosen.rate, origin=origin) if s is given else s for s in call.settings)
+    call = call.with_setting(replace(given, value=chosen.rate, origin=origin))
     groups = optimizer.groups
     if chosen.new is not None and not groups:
         assert start.layers is not None
         new = Selection(chosen.new, matching(chosen.new, start.layers))
         groups = (Group(new, (Setting("lr", chosen.of_new, origin),), origin),)
-    return Optimizer(_credited(call, settings, origin), groups)
-
-
-def _credited(call: Invocation, settings: tuple[Setting, ...], origin: Default) -> Invocation:
-    """The call with its settings; where it is not written, it is there for the same reason."""
-    return replace(call, settings=settings, origin=call.origin if is_written(call.origin) else origin)
+    if not is_written(call.origin):  # it is there for the same reason as its learning rate
+        call = replace(call, origin=origin)
+    return Optimizer(call, groups)
 
 
 def _rate(start: Start, freezing: Freezing | None) -> Rate:
@@ -113,8 +110,9 @@ def _rate(start: Start, freezing: Freezing | None) -> Rate:
     if start.layers is None or freezing is None:
         return Rate(start.rates.reused, "the model starts from trained weights")
     sizes = {p.name: p.count for p in start.layers.parameters if p.name not in freezing.frozen}
-    new = [one for one in start.new if not sizes.keys().isdisjoint(one.parameters or ())]
-    reused = sum(sizes.values()) - sum(sizes.get(name, 0) for name in _names(new))
+    new = [selection for selection in start.new if not sizes.keys().isdisjoint(selection.parameters or ())]
+    new_names = {name for selection in new for name in selection.parameters or ()}
+    reused = sum(sizes.values()) - sum(sizes.get(name, 0) for name in new_names)
     if not reused and not start.has_adapters:
         return Rate(start.rates.new, "only new layers are trainable")
     few = start.has_adapters or reused < FEW_REUSED * sum(p.count for p in start.layers.parameters)
@@ -123,12 +121,8 @@ def _rate(start: Start, freezing: Freezing | None) -> Rate:
     what = "adapters" if start.has_adapters else "few reused parameters" if few else "reused layers"
     if not new:
         return Rate(rate, f"{what} are trainable")
-    joined = reduce(Joined, [one.selector for one in new])
+    joined = reduce(Joined, [selection.selector for selection in new])
     return Rate(rate, f"{what} are trainable; new layers learn faster", joined, of_new)
-
-
-def _names(selections: Sequence[Selection]) -> frozenset[str]:
-    return frozenset().union(*(one.parameters or () for one in selections))
 
 
 def default_freezing(techniques: Sequence[AnyTechnique], groups: Sequence[Group], start: Start) -> tuple[Freeze, ...]:
@@ -153,22 +147,18 @@ def default_freezing(techniques: Sequence[AnyTechnique], groups: Sequence[Group]
 
 def default_epochs(train: Invocation, samples: int | None, input: str = "image") -> Invocation:
     """The `train` statement, with more epochs over few samples, and fewer over many, unless it says how many."""
-    given = train["epochs"]
-    if samples is None or is_written(given.origin):
+    if samples is None or is_written(train["epochs"].origin):
         return train
     known = _EPOCHS.get(input, _EPOCHS["image"])
     epochs = next(epochs for below, epochs in known if below is None or samples < below)
-    chosen = Setting("epochs", Quantity(epochs, "epochs"), Default(f"{samples:,} training samples"))
-    return replace(train, settings=tuple(chosen if s is given else s for s in train.settings))
+    return train.with_setting(Setting("epochs", Quantity(epochs, "epochs"), Default(f"{samples:,} training samples")))
 
 
 def default_batch(train: Invocation, task: Task) -> Invocation:
     """The `train` statement with the task's own size of batches, unless it says how many images a batch has."""
-    given = train["batch"]
-    if task.known is None or task.known.batch is None or is_written(given.origin):
+    if task.known is None or task.known.batch is None or is_written(train["batch"].origin):
         return train
-    chosen = Setting("batch", task.known.batch, Default(f"usual for {task.title}"))
-    return replace(train, settings=tuple(chosen if s is given else s for s in train.settings))
+    return train.with_setting(Setting("batch", task.known.batch, Default(f"usual for {task.title}")))
 
 
 def start_of(model: Model | None, samples: int | None, input: str = "image", batch: int | None = None) -> Start:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 from dataclasses import replace
-from typing import Any, overload
+from typing import Any
 
 from leaven.binding.parameter_defaults import default_value
 from leaven.binding.scope import Scope
@@ -28,11 +28,9 @@ def default_split(split: Invocation, facts: DataFacts) -> Invocation:
         return replace(split, origin=Default(""))
     else:
         shares, reason = {"val": 10}, "a tenth of train, as there is no predefined validation split"
-    settings = tuple(
-        Setting(s.name, Quantity(shares[s.name], "%"), Default(reason)) if s.name in shares else s
-        for s in split.settings
-    )
-    return replace(split, settings=settings, origin=Default(reason))
+    for name, share in shares.items():
+        split = split.with_setting(Setting(name, Quantity(share, "%"), Default(reason)))
+    return replace(split, origin=Default(reason))
 
 
 def fill_in(
@@ -45,18 +43,17 @@ def fill_in(
     if not data.task.is_for_images:
         return train, eval
     size = model.size or data.size or (USUAL_SIZE, USUAL_SIZE)
-    train, eval = _resized_for(model, train), _resized_for(model, eval)
+    train, eval = _resized_for(model, train) if train else None, _resized_for(model, eval) if eval else None
     if eval is None:
         eval = _deterministic(train, data, model) if train else _resized_for(model, _for_evaluation(size, data, model))
-        if train is None:
-            train = _resized_for(model, _for_training(size, data, model, eval, few))
+        train = train or _resized_for(model, _for_training(size, data, model, eval, few))
     elif train is None:
         train = Transforms(eval.stages, Default("as in evaluation"))
     return _completed(train, data, model), _completed(eval, data, model)
 
 
 def with_size(model: ModelFacts, statement: Invocation, written: Iterable[Transforms], scope: Scope) -> ModelFacts:
-    """The model's usual images, but of the size that the recipe says."""
+    """The facts of a model, with the image size of the recipe's `size` statement."""
     wanted = height_and_width(statement.settings[0].value)
     for transforms in written:
         scope.add(messages.two_sizes(statement, transforms.origin))
@@ -65,13 +62,9 @@ def with_size(model: ModelFacts, statement: Invocation, written: Iterable[Transf
     return replace(model, size=wanted, size_origin=statement.origin)
 
 
-@overload
-def _resized_for(model: ModelFacts, transforms: Transforms) -> Transforms: ...
-@overload
-def _resized_for(model: ModelFacts, transforms: None) -> None: ...
-def _resized_for(model: ModelFacts, transforms: Transforms | None) -> Transforms | None:
+def _resized_for(model: ModelFacts, transforms: Transforms) -> Transforms:
     """The transforms with the interpolation that the model was trained with, where they resize and say no other."""
-    if transforms is None or model.published.input_size is None:
+    if model.published.input_size is None:
         return transforms
     return replace(transforms, stages=tuple(_resampled(stage, model) for stage in transforms.stages))
 
@@ -171,18 +164,15 @@ def is_random(stage: Invocation) -> bool:
 def _completed(written: Transforms, data: DataFacts, model: ModelFacts) -> Transforms:
     """The transforms with conversion to RGB and to tensors and with normalisation, unless these are written."""
     names = [stage.card.friendly for stage in written.stages]
-    origin = Default("always")
-    before: list[Invocation] = []
-    middle: list[Invocation] = []
-    after: list[Invocation] = []
-    first = next((at for at, name in enumerate(names) if name in _ON_TENSORS), len(names))
-    if data.channels == 1 and model.channels == 3 and not {"rgb", "grayscale"} & set(names):
-        before.append(transform("rgb", Default(f"{model.name} takes three channels")))
+    stages = list(written.stages)
     if not set(_TENSORS) & set(names):
-        middle.append(transform("to_tensor", origin))
+        first = next((at for at, name in enumerate(names) if name in _ON_TENSORS), len(names))
+        stages.insert(first, transform("to_tensor", Default("always")))
+    if data.channels == 1 and model.channels == 3 and not {"rgb", "grayscale"} & set(names):
+        stages.insert(0, transform("rgb", Default(f"{model.name} takes three channels")))
     if model.mean and "normalize" not in names:
-        after.append(transform("normalize", _as_trained(model), mean=list(model.mean), std=list(model.std)))
-    return Transforms((*before, *written.stages[:first], *middle, *written.stages[first:], *after), written.origin)
+        stages.append(transform("normalize", _as_trained(model), mean=list(model.mean), std=list(model.std)))
+    return Transforms(tuple(stages), written.origin)
 
 
 def transform(name: str, origin: Origin, **values: Any) -> Invocation:

@@ -126,21 +126,20 @@ class _Fold:
 
     def _forget_later(self, chosen: frozenset[str], origin: Origin) -> None:
         """A statement replaces what statements above it say about its layers."""
-        left = [replace(one, parameters=one.parameters - chosen) for one in self.later]
-        self.without_effect += [WithoutEffect(one.origin, replaced_by=origin) for one in left if not one.parameters]
-        self.later = [one for one in left if one.parameters]
+        later = [replace(unfreezing, parameters=unfreezing.parameters - chosen) for unfreezing in self.later]
+        self.without_effect += [WithoutEffect(u.origin, replaced_by=origin) for u in later if not u.parameters]
+        self.later = [unfreezing for unfreezing in later if unfreezing.parameters]
 
     def unfreeze_gradually(self, call: Invocation) -> None:
         """Freeze what is trainable besides the head, until its turn comes."""
         frozen = self.frozen | self.by_adapters
         stages = trainable_stages(self.layers, frozen)
         after = call[call.card.technique.unfreezes_after]
-        match call.card.technique.unfreezes:
-            case "stages":
-                waiting = [(_times(after, count), stage) for count, stage in enumerate(reversed(stages)) if count]
-            case _:
-                waiting = [(after, frozenset().union(*stages[:-1]))]
-        self.later += [Unfreezing(stage, at, call.origin) for at, stage in waiting if stage and not _is_zero(at)]
+        waiting = [(after, frozenset().union(*stages[:-1]))]
+        if call.card.technique.unfreezes == "stages":
+            waiting = [(_times(after, count), stage) for count, stage in enumerate(reversed(stages)) if count]
+        due = [(at, stage) for at, stage in waiting if at.syntax is not None or at.value != Quantity(0, "epochs")]
+        self.later += [Unfreezing(stage, at, call.origin) for at, stage in due if stage]
 
     def result(self) -> Freezing:
         waiting = frozenset().union(*(one.parameters for one in self.later))
@@ -192,7 +191,3 @@ def _times(setting: Setting, count: int) -> Setting:
     span = setting.syntax.span
     times = syntax.Binary("*", setting.syntax, syntax.Number(count, None, span), span)
     return replace(setting, value=value, syntax=times)
-
-
-def _is_zero(at: Setting) -> bool:
-    return at.syntax is None and at.value == Quantity(0, "epochs")

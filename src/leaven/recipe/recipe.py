@@ -214,6 +214,11 @@ class Phase(Record):
         return self.epochs.syntax is not None or self.epochs.value != Quantity(0, "epochs")
 
     @property
+    def calls(self) -> tuple[Invocation, ...]:
+        """Its techniques, without `freeze`, `unfreeze` and `reinit`."""
+        return tuple(one.invocation for one in self.techniques if isinstance(one, Technique))
+
+    @property
     def solver(self) -> Invocation | None:
         """The technique by which the head is solved, in place of a training loop."""
         return solver_among(self.techniques)

@@ -61,24 +61,24 @@ def check_once(source: Source, given: Options, run_code: bool = False, requires_
     """The recipe in a source, with fixes that were not tried."""
     reader = open_reader(source, given, run_code, requires_args)
     draft, recipe = reader.read()
-    found = [*reader.scope.diagnostics, *(apply_rules(draft) if draft is not None else ())]
-    if recipe is None or has_errors(found):
-        return Checked(None, in_order(found), tuple(reader.assembled.sources))
+    diagnostics = [*reader.scope.diagnostics, *(apply_rules(draft) if draft is not None else ())]
+    if recipe is None or has_errors(diagnostics):
+        return Checked(None, in_order(diagnostics), tuple(reader.assembled.sources))
     if given != Options() or len(reader.assembled.sources) > 1:
         recipe = relative_to_recipe(recipe, source)
     if given == Options(given.args):  # other options may have replaced what uses a name
-        found += names.unused(reader.scope, reader.assembled, source)
-    return Checked(recipe, in_order(found), tuple(reader.assembled.sources))
+        diagnostics += names.unused(reader.scope, reader.assembled, source)
+    return Checked(recipe, in_order(diagnostics), tuple(reader.assembled.sources))
 
 
 def apply_rules(draft: Draft) -> Iterator[Diagnostic]:
-    """Everything that is wrong with a recipe as a whole; what holds for several phases is said once."""
-    said = set()
+    """Everything that is wrong with a recipe as a whole; what holds for several phases is reported once."""
+    reported = set()
     for family in FAMILIES:
         for diagnostic in family.check(draft):
             key = (diagnostic.id, diagnostic.headline, diagnostic.spots[:1])
-            if key not in said:
-                said.add(key)
+            if key not in reported:
+                reported.add(key)
                 yield diagnostic
 
 

@@ -1,14 +1,13 @@
-"""What is frozen in a phase, against what it is to train."""
+"""The layers that a phase freezes, against those that it trains."""
 
 from collections.abc import Iterator, Sequence
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.selectors import Word, matching
-from leaven.catalog.values import Invocation, Quantity, Setting, Written
+from leaven.catalog.values import Quantity, Setting, Written
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import freezing as messages
 from leaven.recipe.draft import Draft
-from leaven.recipe.freezing import trained_words, unfreezes_gradually
 from leaven.recipe.recipe import Freezing, Group, NewHead, Phase, Reinit, Technique, Unfreeze
 
 
@@ -37,10 +36,10 @@ def _without_effect(phases: Sequence[Phase]) -> Iterator[Diagnostic]:
 
 def _phase(phase: Phase, freezing: Freezing, layers: Layers, draft: Draft) -> Iterator[Diagnostic]:
     name = draft.model_facts.name
-    for technique in phase.techniques:
-        for word in trained_words(technique):
-            if isinstance(technique, Technique) and word != "head" and not matching(Word(word), layers):
-                yield messages.no_such_layers(technique.invocation, name, word)
+    for call in phase.calls:
+        for word in call.card.technique.trains_only:
+            if word != "head" and not matching(Word(word), layers):
+                yield messages.no_such_layers(call, name, word)
     if not freezing.causes or not phase.trains:
         return
     if freezing.at_first >= matching(Word("all"), layers) and not phase.adapters:
@@ -55,7 +54,7 @@ def _phase(phase: Phase, freezing: Freezing, layers: Layers, draft: Draft) -> It
 
 
 def _frozen_in_vain(phase: Phase, freezing: Freezing) -> Iterator[Diagnostic]:
-    """Layers that are to change, and are frozen."""
+    """Frozen layers that are to be re-initialised or have settings of the optimizer."""
     adapted = {weight.name for adapter in phase.adapters for weight in adapter.weights or ()}
     for technique in phase.techniques:
         chosen = technique.layers.parameters if isinstance(technique, Reinit) else None
@@ -88,9 +87,6 @@ def _groups(groups: Sequence[Group]) -> Iterator[Diagnostic]:
             taken_by.setdefault(name, at)
 
 
-# -- unfreezing in the course of a phase
-
-
 def _late(phase: Phase) -> Iterator[Diagnostic]:
     """Layers that would be unfrozen when the phase is over; in one without training, nothing is unfrozen anyway."""
     epochs = phase.epochs.value
@@ -101,30 +97,25 @@ def _late(phase: Phase) -> Iterator[Diagnostic]:
             case Unfreeze(at=Setting(value=Quantity() as at), origin=Written() as origin) if at.amount >= epochs.amount:
                 yield messages.unfrozen_after_phase(origin, at, phase.epochs)
             case Technique(call) if call.card.technique.unfreezes == "stages" and phase.freezing is not None:
-                yield from _late_stages(call, phase.freezing, phase.epochs, epochs)
-
-
-def _late_stages(call: Invocation, freezing: Freezing, written: Setting, epochs: Quantity) -> Iterator[Diagnostic]:
-    times = [one.at.value for one in freezing.later if one.origin == call.origin]
-    last = max((at for at in times if isinstance(at, Quantity)), key=lambda at: at.amount, default=None)
-    if last is not None and 0 < epochs.amount <= last.amount:
-        yield messages.never_unfrozen(call, last, written)
+                times = [unfreezing.at.value for unfreezing in phase.freezing.later if unfreezing.origin == call.origin]
+                last = max((at for at in times if isinstance(at, Quantity)), key=lambda at: at.amount, default=None)
+                if last is not None and epochs.amount <= last.amount:
+                    yield messages.never_unfrozen(call, last, phase.epochs)
 
 
 def _unfreezing(phase: Phase) -> Iterator[Diagnostic]:
     """Techniques that unfreeze layers, where something else decides that too, or where there is nothing to unfreeze."""
-    for technique in phase.techniques:
-        if not isinstance(technique, Technique) or not unfreezes_gradually(technique):
+    freezing = phase.freezing
+    freezes = [call for call in phase.calls if call.card.technique.trains_only]
+    for call in phase.calls:
+        if not call.card.technique.unfreezes:
             continue
-        call = technique.invocation
         for other in phase.techniques:
             if isinstance(other, Unfreeze) and other.at is not None:
                 yield messages.unfrozen_twice(call, other.origin)
-            elif isinstance(other, Technique) and trained_words(other):
-                yield messages.unfrozen_and_frozen(call, other.invocation)
-        freezing, after = phase.freezing, call[call.card.technique.unfreezes_after]
-        if freezing is None or not phase.trains or after.value == Quantity(0, "epochs"):
+        yield from (messages.unfrozen_and_frozen(call, other) for other in freezes)
+        after = call[call.card.technique.unfreezes_after]
+        if freezing is None or freezes or not phase.trains or after.value == Quantity(0, "epochs"):
             continue
-        is_reported = any(isinstance(other, Technique) and trained_words(other) for other in phase.techniques)
-        if not is_reported and not any(one.origin == call.origin for one in freezing.later):
+        if not any(unfreezing.origin == call.origin for unfreezing in freezing.later):
             yield messages.nothing_to_unfreeze(call, freezing.causes[0].origin if freezing.causes else None)

@@ -48,24 +48,24 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
             continue
         image, places = _through(transforms, draft.data)
         if places["size"].start not in reported:
-            image, example = _looked_at(image, transforms, draft) if image.varies else (image, "")
-            found = list(_image(image, draft.model_facts, places, example))
-            reported |= {places["size"].start} if found else set()
-            yield from found
+            image, example = _measured_on_disk(image, transforms, draft) if image.varies else (image, "")
+            for report in _image(image, draft.model_facts, places, example):
+                reported.add(places["size"].start)
+                yield report
 
 
-def _looked_at(image: Image, transforms: Transforms, draft: Draft) -> tuple[Image, str]:
+def _measured_on_disk(image: Image, transforms: Transforms, draft: Draft) -> tuple[Image, str]:
     """What the transforms make of the images on disk: of one shape, or an example of two that differ."""
-    made: dict[tuple[int, int], str] = {}
+    example_of: dict[tuple[int, int], str] = {}
     for size, file in sizes_on_disk(draft.data.source, draft.data_facts).items():
         after = _through(transforms, replace(draft.data, size=size))[0]
         if after.size is None:
             return image, ""
-        made.setdefault(after.size, file)
-    if len(made) == 1:
-        return replace(image, size=next(iter(made)), varies=False), ""
-    told = [f"`{file}` becomes {height} x {width}" for (height, width), file in made.items()]
-    return image, ", ".join(told[:2])
+        example_of.setdefault(after.size, file)
+    if len(example_of) == 1:
+        return replace(image, size=next(iter(example_of)), varies=False), ""
+    examples = [f"`{file}` becomes {height} x {width}" for (height, width), file in example_of.items()]
+    return image, ", ".join(examples[:2])
 
 
 def _text(draft: Draft) -> Iterator[Diagnostic]:
@@ -165,9 +165,9 @@ def _through(transforms: Transforms, data: Data) -> tuple[Image, dict[str, Span]
 
 def _after(transform: Invocation, image: Image) -> Image:
     name, size = transform.card.friendly, transform.value("size")
-    if transform.card.kind == "user":
-        return Image(None)
-    if any(_after(inner, image) != image for inner in _inner(transform)):  # one that may be applied, or in any order
+    values = [setting.value for setting in transform.settings if isinstance(setting.value, tuple)]
+    inner = [item for items in values for item in items if isinstance(item, Invocation)]  # such as of `random_apply`
+    if transform.card.kind == "user" or any(_after(stage, image) != image for stage in inner):
         return Image(None)
     if name == "rgb":
         return replace(image, channels=3)
@@ -188,15 +188,6 @@ def _resized(size: tuple[int, int], shorter: int) -> tuple[int, int]:
     height, width = size
     longer = int(shorter * max(size) / min(size))
     return (shorter, longer) if height <= width else (longer, shorter)
-
-
-def _inner(transform: Invocation) -> list[Invocation]:
-    """The transforms that a transform such as `random_apply` is given."""
-    lists = [setting.value for setting in transform.settings if isinstance(setting.value, tuple)]
-    return [item for items in lists for item in items if isinstance(item, Invocation)]
-
-
-# -- whether the model takes it
 
 
 def _image(image: Image, facts: ModelFacts, places: Mapping[str, Span], example: str) -> Iterator[Diagnostic]:

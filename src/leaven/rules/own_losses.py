@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from leaven.catalog.values import Setting, is_written
+from leaven.catalog.values import is_written
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import own_losses as messages
 from leaven.recipe.draft import Draft
@@ -25,11 +25,9 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
         yield from _schedule(phase, draft)
     settings = [draft.train[name] for name in _MEASURED] if draft.train is not None else []
     if task.known is not None and not task.known.has_eval_loss:
-        yield from (messages.not_measured(one, task.title) for one in settings if _is_auto(one))
-
-
-def _is_auto(setting: Setting) -> bool:
-    return setting.value == AUTO and is_written(setting.origin)
+        yield from (
+            messages.not_measured(one, task.title) for one in settings if one.value == AUTO and is_written(one.origin)
+        )
 
 
 def _schedule(phase: Phase, draft: Draft) -> Iterator[Diagnostic]:

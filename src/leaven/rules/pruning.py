@@ -24,7 +24,7 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
                 yield from (messages.adapter_after_pruning(technique.invocation, one.invocation) for one in masks[:1])
                 earlier.append(technique)
             elif isinstance(technique, Technique):
-                for pruning in (one for one in phase.prunings if one.invocation is technique.invocation):
+                for pruning in (p for p in phase.prunings if p.invocation is technique.invocation):
                     yield from _order(pruning, earlier)
                     yield from _length(pruning, phase)
                     if draft.model.layers is not None:
@@ -69,9 +69,5 @@ def _layers(pruning: Pruning, layers: Layers, name: str) -> Iterator[Diagnostic]
     parameters = [parameter for parameter in layers.parameters if parameter.name in chosen]
     if pruning.removes_channels and chosen and chosen <= matching(Word("head"), layers):
         yield messages.prunes_head_only(call, on, name)
-    elif not any(_is_prunable(parameter.name, parameter.shape) for parameter in parameters):
+    elif not any(p.name.rpartition(".")[2] == "weight" and len(p.shape) > 1 for p in parameters):
         yield messages.not_prunable(call, on, name, parameters)
-
-
-def _is_prunable(name: str, shape: tuple[int, ...]) -> bool:
-    return name.rpartition(".")[2] == "weight" and len(shape) > 1

@@ -6,7 +6,7 @@ from leaven.catalog.values import Invocation, Setting
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import sharding as messages
 from leaven.recipe.draft import Draft
-from leaven.recipe.recipe import Phase, Technique
+from leaven.recipe.recipe import Phase
 
 _BEFORE_TRAINING = frozenset(("on_data", "on_model", "on_optimizer"))
 _HOOKS_ON_PARAMETERS = frozenset(  # the last two are of techniques that have some of their own
@@ -25,13 +25,15 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
     for phase in draft.phases:
         if phase.trains and phase.solver is None:
             yield from _phase(phase, strategy)
-    yield from _train(draft.train, strategy)
+    if draft.train.value("precision") == "fp16":
+        yield messages.setting_on_parts("precision=fp16", draft.train["precision"].origin, strategy)
+    if draft.train.value("compile") not in (None, False):
+        yield messages.setting_on_parts("compile", draft.train["compile"].origin, strategy)
 
 
 def _phase(phase: Phase, strategy: Setting) -> Iterator[Diagnostic]:
-    for technique in phase.techniques:
-        if isinstance(technique, Technique) and _needs_whole(technique.invocation):
-            yield messages.technique_on_parts(technique.invocation, strategy)
+    for call in filter(_needs_whole, phase.calls):
+        yield messages.technique_on_parts(call, strategy)
     optimizer = phase.optimizer.invocation
     if optimizer.card.target not in _ELEMENTWISE:
         yield messages.optimizer_on_parts(optimizer, strategy)
@@ -47,10 +49,3 @@ def _needs_whole(call: Invocation) -> bool:
     technique = call.card.technique
     knows_model = "model" in technique.wants and not _BEFORE_TRAINING.issuperset(technique.hooks)
     return technique.changes == "model" or knows_model or not _HOOKS_ON_PARAMETERS.isdisjoint(technique.hooks)
-
-
-def _train(train: Invocation, strategy: Setting) -> Iterator[Diagnostic]:
-    if train.value("precision") == "fp16":
-        yield messages.setting_on_parts("precision=fp16", train["precision"].origin, strategy)
-    if train.value("compile") not in (None, False):
-        yield messages.setting_on_parts("compile", train["compile"].origin, strategy)

@@ -8,40 +8,35 @@ from leaven.language.diagnostics import Diagnostic
 from leaven.messages import training as messages
 from leaven.recipe.default_transforms import is_random
 from leaven.recipe.draft import Draft
-from leaven.recipe.recipe import Data, Phase, Technique
+from leaven.recipe.recipe import Data, Phase
 
 
 def check(draft: Draft) -> Iterator[Diagnostic]:
     for phase in draft.phases:
         if (solver := phase.solver) is None:
             continue
-        yield from _techniques(phase, solver)
+        for call in phase.calls:
+            if set(call.card.technique.hooks) - {"on_model"}:  # it changes the steps of a training loop
+                yield messages.solved_with_technique(solver, call)
         yield from _images(phase, solver, draft.data)
         if draft.model.layers is not None:
             yield from _head(phase, solver, draft.model.layers, draft.model_facts.name)
 
 
-def _techniques(phase: Phase, solver: Invocation) -> Iterator[Diagnostic]:
-    """What changes the steps of a training loop; what only prepares the model is fine."""
-    for technique in phase.techniques:
-        if isinstance(technique, Technique) and set(technique.invocation.card.technique.hooks) - {"on_model"}:
-            yield messages.solved_with_technique(solver, technique.invocation)
-
-
 def _images(phase: Phase, solver: Invocation, data: Data) -> Iterator[Diagnostic]:
-    """Images that are other ones each time they are read, without a word on how many of them to use."""
-    calls = [technique.invocation for technique in phase.techniques if isinstance(technique, Technique)]
-    random = [stage.card.friendly for stage in data.train.stages if is_random(stage)] if data.train is not None else []
-    if data.train is not None and random and not any(call.card.technique.stores_views for call in calls):
+    """Random transforms where the recipe does not say how many views of each image to use."""
+    stages = data.train.stages if data.train is not None else ()
+    random = [stage.card.friendly for stage in stages if is_random(stage)]
+    if data.train is not None and random and not any(call.card.technique.stores_views for call in phase.calls):
         yield messages.solved_with_random_images(solver, data.train.origin, random)
 
 
 def _head(phase: Phase, solver: Invocation, layers: Layers, model: str) -> Iterator[Diagnostic]:
-    """More than a linear layer that is trainable."""
+    """Trainable layers other than one linear layer."""
     if phase.freezing is None:
         return
-    trainable = [each for each in layers.parameters if each.name not in phase.freezing.frozen]
-    modules = dict.fromkeys(f"{each.module_path} ({each.module_type})" for each in trainable)
+    trainable = [parameter for parameter in layers.parameters if parameter.name not in phase.freezing.frozen]
+    modules = dict.fromkeys(f"{parameter.module_path} ({parameter.module_type})" for parameter in trainable)
     if len(modules) != 1 or not all(map(_is_of_linear_layer, trainable)):
         yield messages.not_a_linear_head(solver, model, list(modules))
 

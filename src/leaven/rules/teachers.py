@@ -23,7 +23,6 @@ from leaven.recipe.data import DataFacts
 from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import head_labels, library_layers, missing_weights
 from leaven.recipe.model_statement import is_model, kept_classes
-from leaven.recipe.recipe import Technique
 
 _ROUNDING = 1e-6
 
@@ -34,9 +33,8 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
     data = _as_matched(draft)
     for phase in draft.phases:
         phases.append(phase.name)
-        calls = [technique.invocation for technique in phase.techniques if isinstance(technique, Technique)]
-        yield from _weights(calls)
-        for call in calls:
+        yield from _weights(phase.calls)
+        for call in phase.calls:
             for setting in call.settings:
                 yield from _argument(call, setting, phases, data)
             if call.card.technique.compares_features:
@@ -66,7 +64,9 @@ def _teacher(call: Invocation, teacher: Invocation, phases: Sequence[str], data:
     known = teacher.card.model
     matches_outputs = not call.card.technique.compares_features
     if known.is_earlier_phase:
-        yield from _earlier_phase(teacher, phases)
+        phase = teacher.setting("phase")
+        if phase is not None and isinstance(phase.value, str) and phase.value not in phases:
+            yield messages.unknown_phase(phase, phases, nearest(phase.value, phases))
         return
     if known.is_bundle:
         yield from _bundle(teacher, matches_outputs, data)
@@ -75,22 +75,18 @@ def _teacher(call: Invocation, teacher: Invocation, phases: Sequence[str], data:
     if not is_pretrained and weights is None:
         fix = 'add `pretrained=true` or `weights="teacher.bundle"`'
         yield messages.untrained(f"the teacher {teacher.card.bare_name}", span_of(teacher.origin), fix)
-    if isinstance(weights, FilePath):
-        yield from (
-            _file(teacher, weights, data)
-            if is_readable(weights.place)
-            else (missing_file(weights, "the weights file"),)
-        )
+    if isinstance(weights, FilePath) and is_readable(weights.place):
+        yield from _file(teacher, weights, data)
+    elif isinstance(weights, FilePath):
+        yield missing_file(weights, "the weights file")
     if is_pretrained and matches_outputs and _differ(known.classes or 0, data):
         fix = f'{messages.FOR_THIS_DATA}: `weights="teacher.bundle"`'
         yield messages.class_count(teacher, known.classes or 0, data.outputs, fix)
     elif is_pretrained:
         yield from missing_weights(teacher.card, span_of(teacher.origin))
-        classes = published_set(known.classes) if matches_outputs else None
-        if classes is not None:
+        if matches_outputs and (classes := published_set(known.classes)) is not None:
             yield from _published(teacher, published_classes(classes), data)
-        labels = head_labels(teacher) if matches_outputs else None
-        if labels is not None:
+        if matches_outputs and (labels := head_labels(teacher)) is not None:
             yield from _labelled(teacher, labels, data)
 
 
@@ -124,9 +120,6 @@ def _weights(calls: Sequence[Invocation]) -> Iterator[Diagnostic]:
         total = sum(weight.value for weight in weights)
         if total > 1 + _ROUNDING:
             yield messages.weights_above_one(teaching, weights, round(total, 6))
-
-
-# -- classes
 
 
 def _bundle(teacher: Invocation, matches_outputs: bool, data: DataFacts) -> Iterator[Diagnostic]:
@@ -174,8 +167,7 @@ def _classes(teacher: Invocation, bundle: BundleFacts, data: DataFacts) -> Itera
     if _differ(len(bundle.classes), data):
         yield messages.class_count(teacher, len(bundle.classes), data.outputs)
         return
-    pairs = zip(bundle.classes, data.names, strict=False)
-    for at, (theirs, ours) in enumerate(pairs, 1):
+    for at, (theirs, ours) in enumerate(zip(bundle.classes, data.names, strict=False), 1):
         if theirs != ours:
             is_reordered = sorted(bundle.classes) == sorted(data.names)
             yield messages.unequal_classes(teacher, at, theirs, ours, is_reordered)
@@ -184,9 +176,6 @@ def _classes(teacher: Invocation, bundle: BundleFacts, data: DataFacts) -> Itera
 
 def _differ(outputs: int, data: DataFacts) -> bool:
     return bool(outputs and data.outputs and outputs != data.outputs)
-
-
-# -- layers
 
 
 def _layers(call: Invocation, draft: Draft) -> Iterator[Diagnostic]:
@@ -207,10 +196,9 @@ def _layers(call: Invocation, draft: Draft) -> Iterator[Diagnostic]:
 
 
 def _teacher_layers(teacher: Invocation, draft: Draft) -> Layers | None:
-    known = teacher.card.model
-    if known.is_earlier_phase:
+    if teacher.card.model.is_earlier_phase:
         return draft.model.layers
-    return None if known.is_bundle else library_layers(teacher)
+    return None if teacher.card.model.is_bundle else library_layers(teacher)
 
 
 def _names(setting: Setting, layers: Layers, model: str) -> Iterator[Diagnostic]:
@@ -218,13 +206,3 @@ def _names(setting: Setting, layers: Layers, model: str) -> Iterator[Diagnostic]
     for name in setting.value:
         if isinstance(name, str) and not any(is_named(path, name) for path in paths):
             yield messages.unknown_layer(setting, name, model, nearest(name, paths))
-
-
-# -- the model in an earlier phase
-
-
-def _earlier_phase(teacher: Invocation, phases: Sequence[str]) -> Iterator[Diagnostic]:
-    """`before_phase("phase")` names a phase that has begun."""
-    phase = teacher.setting("phase")
-    if phase is not None and isinstance(phase.value, str) and phase.value not in phases:
-        yield messages.unknown_phase(phase, phases, nearest(phase.value, phases))

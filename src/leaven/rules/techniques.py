@@ -11,7 +11,7 @@ from leaven.language.diagnostics import Diagnostic
 from leaven.messages import techniques as messages
 from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts
-from leaven.recipe.recipe import Data, Model, Phase, Technique
+from leaven.recipe.recipe import Data, Model, Phase
 from leaven.recipe.task import Task
 
 _BRANCHES = ("drop_path", "stochastic_depth")  # what libraries call modules that can skip a branch
@@ -22,9 +22,8 @@ _LATE = ("criterion", "optimizer", "phase")  # what exists only after these hook
 
 def check(draft: Draft) -> Iterator[Diagnostic]:
     for phase in draft.phases:
-        calls = [technique.invocation for technique in phase.techniques if isinstance(technique, Technique)]
-        yield from _pairs(calls)
-        for call in calls:
+        yield from _pairs(phase.calls)
+        for call in phase.calls:
             yield from _libraries(call)
             yield from _task(call, phase, draft.data_facts.task)
             yield from _steps(call, phase, draft.train)
@@ -45,21 +44,20 @@ def _pairs(calls: Sequence[Invocation]) -> Iterator[Diagnostic]:
 
 def _conflict(first: Invocation, second: Invocation) -> str | None:
     """Why two techniques can't be used together; None where they can."""
-    one, other = first.card.technique, second.card.technique
-    for technique, card in ((one, second.card), (other, first.card)):
-        if card.bare_name in technique.conflicts:
-            return technique.conflicts[card.bare_name]
-    if "model_for_eval" in one.hooks and "model_for_eval" in other.hooks:
+    for card, other in ((first.card, second.card), (second.card, first.card)):
+        if other.bare_name in card.technique.conflicts:
+            return card.technique.conflicts[other.bare_name]
+    if all("model_for_eval" in call.card.technique.hooks for call in (first, second)):
         return "both decide which weights are evaluated and saved"
     return None
 
 
 def _libraries(call: Invocation) -> Iterator[Diagnostic]:
-    """Libraries that are not installed: of the technique, or of the way of pruning that it is given."""
-    for one in (call, *(s.value for s in call.settings if isinstance(s.value, Invocation))):
-        requires = one.card.requires
-        if requires is not None and one.card.kind in ("technique", "pruning") and find_spec(requires.library) is None:
-            yield messages.missing_library(one, requires)
+    """Libraries that are not installed: of the technique, or of its pruning method."""
+    for used in (call, *(s.value for s in call.settings if isinstance(s.value, Invocation))):
+        requires = used.card.requires
+        if requires is not None and used.card.kind in ("technique", "pruning") and find_spec(requires.library) is None:
+            yield messages.missing_library(used, requires)
 
 
 def _task(call: Invocation, phase: Phase, task: Task) -> Iterator[Diagnostic]:
@@ -127,29 +125,22 @@ def _balance(call: Invocation, phase: Phase, data: Data) -> Iterator[Diagnostic]
         yield messages.balanced_twice(call, others)
 
 
-# -- techniques in the user's code
-
-
 def _users_own(call: Invocation) -> Iterator[Diagnostic]:
     """Whether a program can call a user's technique as it calls every other."""
     definition = call.card.definition
     is_function = definition.form == "function"
     if is_function or (definition.form == "class" and not definition.technique.hooks and not definition.bases):
         reason = "it is a function" if is_function else "it has none of the methods that programs call"
-        similar = ((method, near[0]) for method in definition.other_methods if (near := _similar_hooks(method)))
+        similar = ((method, near[0]) for method in definition.other_methods if (near := lookup.nearest(method, HOOKS)))
         yield messages.not_a_technique(call, reason, next(similar, None))
         return
     for hook, (least, most) in definition.hook_arguments.items():
         if not least <= len(HOOKS[hook]) <= most:
             yield messages.wrong_hook_signature(call, hook, HOOKS[hook])
     for method in definition.other_methods:
-        near = _similar_hooks(method)
+        near = lookup.nearest(method, HOOKS)
         if near and not method.startswith("_"):
             yield messages.unused_method(call, method, near[0])
-
-
-def _similar_hooks(method: str) -> list[str]:
-    return lookup.nearest(method, tuple(HOOKS))
 
 
 def _construction(call: Invocation) -> Iterator[Diagnostic]:

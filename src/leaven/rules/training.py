@@ -15,8 +15,10 @@ from leaven.recipe.recipe import Phase, Reinit, Technique
 def check(draft: Draft) -> Iterator[Diagnostic]:
     task = draft.data_facts.task
     if task.known is not None:
-        losses = {id(phase.loss): phase.loss for phase in draft.phases}  # one for all phases is checked once
-        yield from _losses(list(losses.values()), task.title, task.known)
+        for loss in {id(phase.loss): phase.loss for phase in draft.phases}.values():  # one for all phases, once
+            if task.known.target_kind not in loss.card.loss.targets:
+                yield messages.loss_for_other_task(loss, task.title, task.known.loss)
+            yield from _arguments(loss, task.title, task.known)
         yield from _metrics(draft.metrics, task.title, task.known)
         if draft.data_facts.names and task.known.target_kind == "class":
             yield from _classes_of_metrics(draft.metrics, draft.data_facts.names)
@@ -32,30 +34,18 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def _balance(draft: Draft) -> Iterator[Diagnostic]:
-    """Classes of very different sizes, where nothing in the recipe is about that."""
+    """Imbalanced classes that nothing in the recipe takes into account."""
     counts, names = draft.data_facts.class_counts, draft.data_facts.names
-    if not are_imbalanced(counts) or is_written(draft.data.sampler.origin) or _judges_otherwise(draft):
-        return
-    techniques = [one for phase in draft.phases for one in phase.techniques if isinstance(one, Technique)]
-    is_weighted = any(is_written(phase.loss.origin) for phase in draft.phases)
-    if is_weighted or any(one.invocation.card.name == "logit_adjustment" for one in techniques):
+    # The first metric chooses the best epoch.
+    judged = any(is_written(first.origin) and first.card.bare_name != "accuracy" for first in draft.metrics[:1])
+    weighted = any(is_written(phase.loss.origin) for phase in draft.phases) or is_written(draft.data.sampler.origin)
+    adjusted = any(call.card.name == "logit_adjustment" for phase in draft.phases for call in phase.calls)
+    if not are_imbalanced(counts) or judged or weighted or adjusted:
         return
     most, fewest = counts.index(max(counts)), counts.index(min(counts))
     share = counts[most] / sum(counts)
     larger, smaller = (names[most], counts[most]), (names[fewest], counts[fewest])
     yield messages.unbalanced(larger, smaller, share, draft.data.source.origin, len(counts) == 2)
-
-
-def _judges_otherwise(draft: Draft) -> bool:
-    """Whether the first metric, which chooses the best epoch, was chosen, and is not accuracy."""
-    return any(is_written(first.origin) and first.card.bare_name != "accuracy" for first in draft.metrics[:1])
-
-
-def _losses(losses: Sequence[Invocation], title: str, task: TaskTraits) -> Iterator[Diagnostic]:
-    for loss in losses:
-        if task.target_kind not in loss.card.loss.targets:
-            yield messages.loss_for_other_task(loss, title, task.loss)
-        yield from _arguments(loss, title, task)
 
 
 def _metrics(metrics: Sequence[Invocation], title: str, task: TaskTraits) -> Iterator[Diagnostic]:
@@ -100,9 +90,8 @@ def _arguments(call: Invocation, title: str, task: TaskTraits) -> Iterator[Diagn
 
 def _untrained(phase: Phase) -> Iterator[Diagnostic]:
     """A phase that neither trains nor changes the model."""
-    if phase.trains or not is_written(phase.epochs.origin):
-        return
-    if not any(isinstance(one, Reinit | Technique) for one in phase.techniques):
+    changes_model = any(isinstance(technique, Reinit | Technique) for technique in phase.techniques)
+    if not phase.trains and is_written(phase.epochs.origin) and not changes_model:
         yield messages.no_epochs(phase.epochs, phase.name)
 
 
