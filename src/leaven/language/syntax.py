@@ -108,6 +108,11 @@ class Statement(Node):
     block: Block | None
     span: Span
 
+    @property
+    def inner(self) -> "tuple[AnyStatement, ...]":
+        """The statements in its block."""
+        return self.block.statements if self.block is not None else ()
+
 
 class Extends(Node):
     """`extends "base.leaven"`."""

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class DataFacts(Record):
-    """What a data set is like, as far as looking at it tells."""
+    """The facts of a dataset, as far as its files and its card tell."""
 
     task: Task = field(default_factory=default_task)
     outputs: int | None = None  # how many the model needs
@@ -50,6 +50,7 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope, *, skip
     With `skips_bad`, samples that can't be used are no errors.
     """
     known = data.card.data
+    switches = {parameter.name for parameter in data.card.parameters if "bool" in parameter.types}
     described = DataFacts(
         task=_task(data, asked, scope),
         outputs=known.classes,
@@ -60,7 +61,7 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope, *, skip
         is_natural=None if data.card.kind == "user" else known.is_safe_to_augment,
         names=known.class_names,
         target=_target_settings(data),
-        by_argument={name: task for name, task in known.task_by_argument.items() if _is_switch(data, name)},
+        by_argument={name: task for name, task in known.task_by_argument.items() if name in switches},
     )
     if described.task.known is None and (advice := task_named(described.task.name).sources):
         scope.add(messages.read_otherwise(data, described.task.name, advice))
@@ -79,18 +80,18 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope, *, skip
     on_disk = _on_disk(data, described, skips_bad) if known.on_disk else None
     if on_disk is None:
         return described
-    looked = on_disk.look()
-    if looked is None:
+    facts = on_disk.look()
+    if facts is None:
         return described
-    for finding in looked.findings:
+    for finding in facts.findings:
         _report(finding, data, scope)
     return replace(
         described,
-        splits=looked.splits,
-        names=looked.names,
-        outputs=len(looked.names) or None,
-        counts=looked.counts,
-        class_counts=looked.class_counts,
+        splits=facts.splits,
+        names=facts.names,
+        outputs=len(facts.names) or None,
+        counts=facts.counts,
+        class_counts=facts.class_counts,
     )
 
 
@@ -101,18 +102,12 @@ def sizes_on_disk(data: Invocation, described: DataFacts) -> Mapping[tuple[int, 
     return sizes() if sizes is not None else {}
 
 
-def _is_switch(data: Invocation, argument: str) -> bool:
-    """Whether an argument is true or false."""
-    parameter = data.card.parameter(argument)
-    return parameter is not None and "bool" in parameter.types
-
-
 def _task(data: Invocation, asked: Setting | None, scope: Scope) -> Task:
     """The task that arguments ask for, else the usual one of such data."""
     known = data.card.data
     usual = known.task
-    for argument, told in known.task_by_argument.items():
-        usual = told if data.value(argument) not in (None, False) else usual
+    for argument, task_name in known.task_by_argument.items():
+        usual = task_name if data.value(argument) not in (None, False) else usual
     task = task_of_library(usual)
     by_parameter = task_by_parameter()
     if written := [setting.name for setting in _target_settings(data)]:
@@ -135,11 +130,8 @@ def _target_settings(data: Invocation) -> tuple[Setting, ...]:
     return tuple(s for s in found if task_by_parameter()[s.name] == task_by_parameter()[found[0].name])
 
 
-# -- on disk
-
-
 def _on_disk(data: Invocation, described: DataFacts, skips_bad: bool) -> "OnDisk | None":
-    """What looks at the data on disk; None where an argument is known only when the recipe runs."""
+    """The object that reads the data on disk; None where an argument is known only when the recipe runs."""
     known, first = data.card.data, data.settings[0].value
     given = _arguments(data, [s for s in data.settings[1:] if s.name not in task_by_parameter()])
     asked = _arguments(data, described.target)
@@ -147,27 +139,22 @@ def _on_disk(data: Invocation, described: DataFacts, skips_bad: bool) -> "OnDisk
         return None
     reader = described.task.reader(asked) if asked or not known.has_labels else None
     module, _, name = known.on_disk.rpartition(".")
-    made: OnDisk = getattr(import_module(module), name)(
-        first.place,
-        first.text,
-        **({"target": reader} if known.has_columns else {}),
-        **given,
-        **({"endings": known.endings} if known.endings else {}),
-        **({"on_bad_file": "skip"} if known.skips_bad and skips_bad else {}),
-    )
-    return made
+    if known.has_columns:
+        given["target"] = reader
+    if known.endings:
+        given["endings"] = known.endings
+    if known.skips_bad and skips_bad:
+        given["on_bad_file"] = "skip"
+    on_disk: OnDisk = getattr(import_module(module), name)(first.place, first.text, **given)
+    return on_disk
 
 
 def _arguments(data: Invocation, settings: Sequence[Setting]) -> dict[str, Any] | None:
     """Arguments by the names that Python code gives them; None where one is known only when the recipe runs."""
-    found: dict[str, Any] = {}
-    for setting in settings:
-        parameter = data.card.parameter(setting.name)
-        assert parameter is not None
-        if isinstance(setting.value, Pending):
-            return None
-        found[parameter.target or setting.name] = getattr(setting.value, "place", setting.value)
-    return found
+    if any(isinstance(setting.value, Pending) for setting in settings):
+        return None
+    targets = {parameter.name: parameter.target or parameter.name for parameter in data.card.parameters}
+    return {targets[setting.name]: getattr(setting.value, "place", setting.value) for setting in settings}
 
 
 def _without_labels(finding: Finding, data: Invocation) -> Finding:

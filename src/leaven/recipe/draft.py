@@ -8,7 +8,7 @@ from leaven.recipe.recipe import Data, Model, Phase
 
 
 class Draft(Record):
-    """What the rules ask. Parts with errors are left out, so that the others are still checked."""
+    """The parts that the rules check. Those with errors are left out, so that the others are still checked."""
 
     model: Model
     model_facts: ModelFacts

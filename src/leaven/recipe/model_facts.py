@@ -66,14 +66,14 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
         return _own_model(model, model.source, chosen, scope, run_code)
     known = card.model
     size = known.input_size
-    wished = _wished_size(model.source)
+    asked = _asked_size(model.source)
     channels = model.source.value("in_chans") or (size[0] if size else None)
     described = ModelFacts(
         name=card.bare_name,
         task=known.task,
         classes=known.classes,
         channels=channels,
-        size=wished or (size[1:] if size else None),
+        size=asked or (size[1:] if size else None),
         smallest=known.smallest_input,
         is_size_fixed=known.has_fixed_input_size,
         mean=_per_channel(known.mean, channels),
@@ -102,11 +102,10 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
 
 def _other_task(source: Invocation, data: DataFacts) -> Diagnostic:
     """The report that a model was made for another task; perhaps an argument of the data asks for that one."""
-    made_for = task_of_library(source.card.model.task)
+    title = task_of_library(source.card.model.task).title.replace("-", " ")
     usual = {"image": "resnet18", "text": "minilm"}.get(data.task.input)
     example = (data.task.known.example if data.task.known is not None else "") or usual
     asked = next((name for name, task in data.by_argument.items() if task == source.card.model.task), None)
-    title = made_for.title.replace("-", " ")
     return messages.for_other_task(source, title, data.task.title, example, asked)
 
 
@@ -115,9 +114,6 @@ def _per_channel(published: Sequence[float], channels: Any) -> tuple[float, ...]
     if not published or not isinstance(channels, int) or channels == len(published):
         return tuple(published)
     return (round(sum(published) / len(published), 4),) * channels
-
-
-# -- weights and head
 
 
 def _check_weights(model: Model, chosen: Invocation, scope: Scope) -> None:
@@ -156,16 +152,13 @@ def missing_weights(card: Card, place: Span) -> Iterator[Diagnostic]:
         yield messages.not_installed(card, package.name, place)
 
 
-def _needed(scope: Scope) -> str:
-    return f"{scope.outputs or 'the'} {'classes' if scope.has_classes else 'outputs'}"
-
-
 def _own_model(model: Model, source: Invocation, chosen: Invocation, scope: Scope, run_code: bool) -> ModelFacts:
     """A model in user code: its layers are known only when its code runs."""
     card = source.card
     outputs = card.outputs_parameter
     if isinstance(model.head, NewHead) and model.head.path is None and outputs is None and not card.open_ended:
-        scope.add(messages.unknown_head(source, _needed(scope)))
+        needed = f"{scope.outputs or 'the'} {'classes' if scope.has_classes else 'outputs'}"
+        scope.add(messages.unknown_head(source, needed))
     default = outputs.default if outputs is not None else None
     described = ModelFacts(card.name, classes=default if isinstance(default, int) else None)
     if not run_code:
@@ -187,9 +180,6 @@ def _with_named_head(layers: Layers, path: str, model: str, chosen: Invocation, 
         return replace(layers, head=(path,))
     scope.add(messages.no_such_head(setting_span(chosen["head"], chosen), path, model, lookup.nearest(path, paths)))
     return layers
-
-
-# -- layers
 
 
 def _with_layers(described: ModelFacts, source: Invocation, request: dict[str, Any], scope: Scope) -> ModelFacts:
@@ -252,13 +242,11 @@ def takes_size(facts: ModelFacts, size: tuple[int, int]) -> bool:
     if facts.size is not None and min(size) >= max(facts.size):
         return True
     power = 1 << (min(size).bit_length() - 1)
-    return _passes(facts, (power, power)) or (size != (power, power) and _passes(facts, size))
-
-
-def _passes(facts: ModelFacts, size: tuple[int, int]) -> bool:
-    assert facts.request is not None
-    answer = layer_facts.ask({**facts.request, "input_size": list(size)})
-    return answer is None or bool(answer.error) or answer.is_forward_order
+    for tried in dict.fromkeys(((power, power), size)):
+        answer = layer_facts.ask({**facts.request, "input_size": list(tried)})
+        if answer is None or answer.error or answer.is_forward_order:
+            return True
+    return False
 
 
 def layers_at(size: tuple[int, int], model: Model, facts: ModelFacts, data: DataFacts) -> Layers | None:
@@ -272,7 +260,7 @@ def layers_at(size: tuple[int, int], model: Model, facts: ModelFacts, data: Data
 
 def _plain_arguments(source: Invocation, classes: int | None = None) -> dict[str, Any]:
     """The written arguments that can be passed to another process."""
-    found: dict[str, Any] = {}
+    arguments: dict[str, Any] = {}
     for setting in source.settings:
         value = setting.value
         if isinstance(value, FromData):
@@ -280,11 +268,11 @@ def _plain_arguments(source: Invocation, classes: int | None = None) -> dict[str
         if isinstance(value, FilePath):
             value = str(value.place)
         if isinstance(setting.origin, Written) and isinstance(value, int | float | str | bool | tuple):
-            found[setting.name] = list(value) if isinstance(value, tuple) else value
+            arguments[setting.name] = list(value) if isinstance(value, tuple) else value
     from_data = source.card.outputs_parameter if source.card.kind == "user" else None
     if from_data is not None:
-        found.setdefault(from_data.name, classes or 10)
-    return found
+        arguments.setdefault(from_data.name, classes or 10)
+    return arguments
 
 
 def _pipeline(stages: tuple[Invocation, ...], data: DataFacts, size: tuple[int, int] | None = None) -> ModelFacts:
@@ -308,9 +296,8 @@ def _pipeline(stages: tuple[Invocation, ...], data: DataFacts, size: tuple[int, 
     return described if answer is None or answer.error else replace(described, layers=answer)
 
 
-def _wished_size(source: Invocation) -> tuple[int, int] | None:
-    wished = source.setting("img_size") or source.setting("image_size")
-    if wished is None or not isinstance(wished.origin, Written):
-        return None
-    value = wished.value
+def _asked_size(source: Invocation) -> tuple[int, int] | None:
+    """The image size that the recipe asks the model for."""
+    setting = source.setting("img_size") or source.setting("image_size")
+    value = setting.value if setting is not None and setting.span else None
     return (value, value) if isinstance(value, int) else (value[0], value[1]) if isinstance(value, tuple) else None

@@ -50,7 +50,7 @@ def _is_pipeline(value: syntax.Value, binder: Binder) -> bool:
 
 
 def _outside_of_let(statement: syntax.Statement, scope: Scope) -> syntax.Statement:
-    """What `change` sets of a pipeline that a `let` names, as arguments of the statement: a pipeline has none."""
+    """The statement with the arguments that `change` gives a pipeline named by a `let`: a pipeline has none itself."""
     first = statement.arguments[0] if statement.arguments else None
     if first is None or not isinstance(first.value, syntax.Call) or not is_changed_let(first.value, scope):
         return statement
@@ -117,7 +117,7 @@ def _facts_in_spite_of_errors(placed: Recognised, data: DataFacts, scope: Scope,
         return ModelFacts("the model")
     trial = scope.trial()
     card = Binder(trial).card(call.name, "model")
-    takes = [] if isinstance(card, Unknown) else [parameter.name for parameter in card.parameters]
+    takes = () if isinstance(card, Unknown) else tuple(parameter.name for parameter in card.parameters)
     kept = tuple(a for a in call.arguments if a.keyword is None or not _is_own(a.keyword.path, takes))
     argument = replace(statement.arguments[0], value=replace(call, arguments=kept))
     bound = _bound(replace(statement, arguments=(argument,), block=None), trial)

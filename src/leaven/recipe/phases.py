@@ -81,21 +81,21 @@ class PhaseReader:
                 self.statements.bound(one)
 
     def _refuse_epochs(self, train: Invocation | None, written: list[Recognised]) -> None:
-        epochs = train.setting("epochs") if train is not None else None
-        if epochs is None or not isinstance(epochs.origin, Written):
+        place = train["epochs"].span if train is not None else None
+        if place is None:
             return
-        place, option = epochs.origin.span, ""
+        option = ""
         if place.source.kind is SourceKind.OPTION:
             option = option_for("train", "epochs", place.text, self.written)
         self.scope.add(messages.epochs_and_phases(place, written[0].statement.name.span, option))
 
     def _written_phase(self, placed: Recognised, shared: list[syntax.Statement]) -> Phase | None:
         header = self.statements.bound(placed)
-        block = placed.statement.block.statements if placed.statement.block else ()
+        block = placed.statement.inner
         statements = phase_statements(shared, block, self.scope.diagnostics)
         if header is None:
-            for one in recognise(statements, "phase", self.scope, self.known):
-                self.statements.bound(one)
+            for inner in recognise(statements, "phase", self.scope, self.known):
+                self.statements.bound(inner)
             return None
         return self._phase(
             header.value("name"),
@@ -149,22 +149,8 @@ class PhaseReader:
         techniques += default_freezing(techniques, optimizer.groups, self.start)
         freezing = resolve_freezing(techniques, self.adapters, layers)
         optimizer = with_default_rate(optimizer, self.start, freezing)
-        phase = Phase(
-            name,
-            epochs,
-            techniques,
-            loss,
-            optimizer,
-            schedule,
-            early_stop,
-            overrides,
-            keeps_optimizer,
-            precision,
-            origin,
-            freezing=freezing,
-            adapters=tuple(self.adapters),
-            prunings=prunings,
-        )
+        loop = (loss, optimizer, schedule, early_stop, overrides, keeps_optimizer, precision)
+        phase = Phase(name, epochs, techniques, *loop, origin, freezing, tuple(self.adapters), prunings)
         if phase.trains and freezing is not None:
             self.start = self.start.after_training(freezing)
         return phase
@@ -202,7 +188,9 @@ class PhaseReader:
             case "freeze":
                 return Freeze(call.value("layers"), call.value("norms"), call.origin)
             case "unfreeze":
-                return Unfreeze(call.value("layers"), _later(call["at"]), call.origin)
+                at = call["at"]
+                is_at_once = at.value is None or at.value == Quantity(0, "epochs")
+                return Unfreeze(call.value("layers"), None if is_at_once else at, call.origin)
             case "reinit":
                 return Reinit(call.value("layers"), call.value("method"), call.origin)
         return Technique(self._with_default_layers(call))
@@ -226,10 +214,11 @@ class PhaseReader:
 
     def _optimizer(self, inside: Mapping[str, list[Recognised]]) -> Optimizer | None:
         call = self.statements.call(inside, "optimizer")
-        if call is None or "optimizer" not in inside:
-            return None if call is None else Optimizer(call)
-        block = inside["optimizer"][-1].statement.block
-        statements = recognise(block.statements if block else (), "optimizer", self.scope)
+        if call is None:
+            return None
+        if "optimizer" not in inside:
+            return Optimizer(call)
+        statements = recognise(inside["optimizer"][-1].statement.inner, "optimizer", self.scope)
         groups = _complete([self._group(one, call) for one in statements])
         return None if groups is None else Optimizer(call, groups)
 
@@ -248,8 +237,3 @@ def _complete(parts: Sequence[T | None]) -> tuple[T, ...] | None:
     """All parts, or None if one of them has an error."""
     found = tuple(part for part in parts if part is not None)
     return found if len(found) == len(parts) else None
-
-
-def _later(at: Setting) -> Setting | None:
-    """When layers are unfrozen, unless they are trainable from the beginning."""
-    return None if at.value is None or at.value == Quantity(0, "epochs") else at

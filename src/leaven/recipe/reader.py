@@ -100,7 +100,7 @@ class RecipeReader:
         self.known: dict[int, Recognised] = {}  # the statements at the top, by identity
 
     def read_model_and_data(self, *, require_data: bool = True) -> "_Foundation":
-        """What all else depends on: which statements there are, the data, and the model with its layers."""
+        """The foundation of all else: the statements, the data, and the model with its layers."""
         placed = recognise(self.assembled.statements, "recipe", self.scope)
         top = by_name(placed)
         self.known = {id(one.statement): one for one in placed}
@@ -116,7 +116,7 @@ class RecipeReader:
         return _Foundation(placed, top, data_call, data_facts, model, model_facts)
 
     def read(self) -> tuple[Draft | None, Recipe | None]:
-        """What the rules ask, where model and data are sound; and the recipe, where nothing is wrong so far."""
+        """The draft for the rules, where model and data are sound; and the recipe, where nothing is wrong so far."""
         if not self.assembled.statements and not has_errors(self.scope.diagnostics):
             self.scope.add(messages.empty_recipe(self.source))
             return None, None
@@ -151,15 +151,8 @@ class RecipeReader:
             self.scope.used.update(sweep.value("name") for sweep in sweeps)
         draft = None
         if model is not None and data is not None:
-            draft = Draft(
-                model,
-                model_facts,
-                data,
-                data_facts,
-                phases=tuple(phase for phase in phases if phase is not None),
-                metrics=metrics or (),
-                train=train,
-            )
+            sound = tuple(phase for phase in phases if phase is not None)
+            draft = Draft(model, model_facts, data, data_facts, sound, metrics or (), train)
         if has_errors(self.scope.diagnostics):
             return draft, None
         if draft is None or train is None or metrics is None or checkpoint is None or logs is None or output is None:
@@ -243,10 +236,9 @@ class RecipeReader:
 
     def _skips_bad_files(self, data: syntax.Statement) -> bool:
         """Whether the block of the data says so; what is wrong with it is reported when the block is read."""
-        inside = data.block.statements if data.block is not None else ()
-        for each in inside:
-            if isinstance(each, syntax.Statement) and each.name.path == "on_bad_file" and each.arguments:
-                value = each.arguments[0].value
+        for inner in data.inner:
+            if isinstance(inner, syntax.Statement) and inner.name.path == "on_bad_file" and inner.arguments:
+                value = inner.arguments[0].value
                 return isinstance(value, syntax.Name) and value.path == "skip"
         return False
 
@@ -261,8 +253,8 @@ class RecipeReader:
     ) -> Data | None:
         if not top.get("data"):
             return None
-        block = top["data"][-1].statement.block
-        placed = {one.card.bare_name: one for one in recognise(block.statements if block else (), "data", self.scope)}
+        recognised = recognise(top["data"][-1].statement.inner, "data", self.scope)
+        placed = {statement.card.bare_name: statement for statement in recognised}
         inside = {name: self.statements.bound(one) for name, one in placed.items()}
         written = {name: statement for name, statement in inside.items() if statement is not None}
         if "split" in written:
@@ -280,26 +272,12 @@ class RecipeReader:
         samples = sample_counts(split, facts.counts)
         few = samples[0] if has_weights and samples is not None and samples[0] < FEW_SAMPLES else None
         train, eval = default_transforms.fill_in(transforms.get("train"), transforms.get("eval"), facts, model, few)
-        needs_tokens = facts.task.is_for_texts
-        sampler = call_in(written.get("sampler", default_of("data.sampler")))
+        others = [written.get(name, default_of(f"data.{name}")) for name in ("sampler", "workers", "on_bad_file")]
+        tokenize = written.get("tokenize", default_of("data.tokenize") if facts.task.is_for_texts else None)
+        sampler, workers, on_bad_file = call_in(others[0]), *others[1:]
         assert sampler is not None
-        return Data(
-            call,
-            split,
-            train,
-            eval,
-            sampler,
-            written.get("workers", default_of("data.workers")),
-            written.get("on_bad_file", default_of("data.on_bad_file")),
-            written.get("tokenize", default_of("data.tokenize") if needs_tokens else None),
-            facts.task,
-            facts.target,
-            facts.outputs,
-            facts.channels,
-            facts.size,
-            facts.splits,
-            samples,
-        )
+        known = (facts.task, facts.target, facts.outputs, facts.channels, facts.size, facts.splits, samples)
+        return Data(call, split, train, eval, sampler, workers, on_bad_file, tokenize, *known)
 
     def _model(self, top: Mapping[str, list[Recognised]], data: DataFacts) -> tuple[Model | None, ModelFacts]:
         if not top.get("model"):

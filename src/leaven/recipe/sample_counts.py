@@ -1,4 +1,4 @@
-"""How many samples each split will have, where the data tells before training how many there are."""
+"""The number of samples of each split, where it is known before training."""
 
 from collections.abc import Mapping
 from typing import Any

@@ -1,4 +1,4 @@
-"""What the model of a recipe is to learn: the task of its data."""
+"""The task of a recipe's data: what its model is to learn."""
 
 from collections.abc import Mapping
 from functools import cache
@@ -94,11 +94,11 @@ class Task(Record):
         return bool(card.model.timm_name) and card.model.task == f"{self.input}-{self.known.backbones}"
 
     def reader(self, arguments: Mapping[str, Any]) -> "TargetReader":
-        """What reads the labels of the data, for arguments by the names that it gives them."""
+        """The reader of the data's labels, for arguments by the names that it gives them."""
         assert self.known is not None
         module = import_module(f"leaven.tasks.{self.name}.target")
-        made: TargetReader = getattr(module, self.known.reader)(**arguments)
-        return made
+        reader: TargetReader = getattr(module, self.known.reader)(**arguments)
+        return reader
 
 
 def task_named(name: str, input: str = "image") -> Task:

@@ -1,4 +1,4 @@
-"""What is known of a text model before it is loaded: where its files are on this machine, and its configuration.
+"""Facts about a text model before it is loaded: where its files are on this machine, and its configuration.
 
 A configuration comes from the model's folder, from an installed package, from what the hub's library downloaded before,
 or, for the most usual models, from `catalog/text_models.json`. Nothing is downloaded.
@@ -42,7 +42,7 @@ def packaged_folder(card: Card) -> Path | None:
 
 
 def configuration(source: Invocation) -> dict[str, Any] | None:
-    """What the configuration of a model says; None where it is not on this machine."""
+    """The configuration of a model; None where it is not on this machine."""
     folder = folder_of(source)
     if folder is not None:
         return _read(folder / CONFIG)
@@ -56,9 +56,9 @@ def configuration(source: Invocation) -> dict[str, Any] | None:
 def longest_text(source: Invocation, config: Mapping[str, Any]) -> int | None:
     """How many tokens a model can take, by its configuration and its tokenizer's; None where neither has a limit."""
     folder = folder_of(source)
-    told = _json(folder / TOKENIZER_CONFIG).get("model_max_length") if folder is not None else None
-    limits = [longest_input(config), told if isinstance(told, int) and told > 0 else None]
-    return min((each for each in limits if each is not None), default=None)
+    longest = _json(folder / TOKENIZER_CONFIG).get("model_max_length") if folder is not None else None
+    limits = [longest_input(config), longest if isinstance(longest, int) and longest > 0 else None]
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _read(file: Path) -> dict[str, Any] | None:
