@@ -12,7 +12,7 @@ from leaven.catalog.values import UNKNOWN, Arg, Pending, Unknown, Written
 from leaven.language import syntax
 from leaven.language.fixes import Fix, write_option
 from leaven.language.parser import parse_value
-from leaven.language.source import Source, Span
+from leaven.language.source import Source
 from leaven.messages import names as messages
 from leaven.messages.habits import is_known
 from leaven.messages.options import option_for_argument
@@ -36,21 +36,21 @@ _TYPES_ELSEWHERE = {
 
 def read_args(assembled: Assembled, options: Options, scope: Scope) -> None:
     """Add every `arg` with its value to the scope; an option that is no `arg` is reported."""
-    texts, swept = given(options, set(assembled.args)), _swept(assembled)
+    texts = given(options, set(assembled.args))
+    sweeps = [s for s in assembled.statements if isinstance(s, syntax.Statement) and s.name.path == "sweep"]
+    swept = set(map(swept_arg, sweeps))
     for name, statement in assembled.args.items():
         scope.args[name] = _arg(statement, texts.pop(name, None), assembled.args, scope, is_swept=name in swept)
     for name, source in texts.items():
         flags = () if is_known(name) else ("model", "data", "checkpoint", "output", "set", "with")
         near = lookup.nearest(name, [*assembled.args, *flags])
         whole = source.span(0, len(source.text))
-        option = None if near else _option(whole, name, assembled)
+        option: Fix | str | None = None
+        if not near and "." in name:  # `--optimizer.lr 1e-4`
+            option = write_option(whole, f"--set {shlex.quote(f'{name}={whole.text}')}")
+        elif not near:  # `--lr 1e-4`
+            option = option_for_argument(whole, name, whole.text, assembled.statements)
         scope.add(messages.unknown_option(name, source, near, option))
-
-
-def _swept(assembled: Assembled) -> set[str]:
-    """The `arg`s that sweeps give their values."""
-    sweeps = [one for one in assembled.statements if isinstance(one, syntax.Statement) and one.name.path == "sweep"]
-    return {name for sweep in sweeps if (name := swept_arg(sweep)) is not None}
 
 
 def swept_arg(sweep: syntax.Statement) -> str | None:
@@ -59,13 +59,6 @@ def swept_arg(sweep: syntax.Statement) -> str | None:
         if isinstance(argument.value, syntax.Name) and (argument.keyword is None or argument.keyword.path == "name"):
             return argument.value.path
     return None
-
-
-def _option(place: Span, name: str, assembled: Assembled) -> Fix | str | None:
-    """What sets an argument that was given like an `arg`: `--lr 1e-4`, `--optimizer.lr 1e-4`."""
-    if "." in name:
-        return write_option(place, f"--set {shlex.quote(f'{name}={place.text}')}")
-    return option_for_argument(place, name, place.text, assembled.statements)
 
 
 def _arg(

@@ -122,10 +122,8 @@ class _Matching:
         first = self.use.arguments[0] if self.use.arguments else None
         if first is None or first.keyword is not None:
             return ""
-        named = (
-            p.name for p in self.use.parameters if not p.positional and self.given.get(p.name, [None])[0] is first.value
-        )
-        return next(named, "")
+        by_name = [p.name for p in self.use.parameters if not p.positional and p.name in self.given]
+        return next((name for name in by_name if self.given[name][0] is first.value), "")
 
     def _give(self, name: str, argument: syntax.Argument) -> None:
         self.given.setdefault(name, []).append(argument.value)
@@ -155,13 +153,13 @@ def fit_together(card: Card, settings: Sequence[Setting], name: Span, scope: Sco
 
 def _misfits(card: Card, settings: Mapping[str, Setting], name: Span) -> Iterator[Diagnostic]:
     names = card.exactly_one_of
-    chosen = [settings[one] for one in names if settings[one].value is not None]
+    chosen = [settings[key] for key in names if settings[key].value is not None]
     if names and not chosen:
         yield messages.none_of(card, name, names)
     elif len(places := [s.origin.span for s in chosen if isinstance(s.origin, Written)]) > 1:
         yield messages.several_of(card, names, places)
-    given = [(one, settings[one].origin) for one in card.at_most_one_of if settings[one].value is not None]
-    written = {one: origin.span for one, origin in given if isinstance(origin, Written)}
+    given = [settings[key] for key in card.at_most_one_of if settings[key].value is not None]
+    written = {setting.name: setting.span for setting in given if setting.span}
     if len(written) > 1:
         yield messages.several_of(card, list(written), list(written.values()))
     for parameter in card.parameters:

@@ -4,9 +4,9 @@ Decides what a name of the recipe means; what a catalog name means is left to th
 """
 
 from bisect import bisect_left, insort
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
-from itertools import chain, islice
+from itertools import islice
 from typing import TypeVar
 
 from leaven.binding.limits import MAX_PARTS, MAX_TOTAL
@@ -92,9 +92,6 @@ class Scope:
         if use.path == "classes" and not self.has_classes:
             return self.add(names.no_classes(use))
         return FromData(use.path, self.channels if use.path == "channels" else self.outputs)
-
-    def own_names(self) -> Iterator[str]:
-        return chain(self.args, self.lets, BOUND_BY_DATA)
 
     def user_card(self, path: str) -> Card | Unknown | None:
         """The definition that `mine.Net` names; None if it is not a user's name, UNKNOWN if it can't be known."""

@@ -64,8 +64,9 @@ class Statements:
     def listed(self, top: Mapping[str, list[Recognised]], name: str) -> tuple[Invocation, ...] | None:
         """What all statements of that name list, or their default; None if one of them has an error."""
         statements = [self.bound(one) for one in top.get(name, ())] or [self.default(name)]
-        found = [statement.settings[0].value for statement in statements if statement is not None]
-        return tuple(call for calls in found for call in calls) if len(found) == len(statements) else None
+        if None in statements:
+            return None
+        return tuple(call for statement in statements if statement for call in statement.settings[0].value)
 
 
 def bind_statement(

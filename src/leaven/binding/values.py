@@ -101,11 +101,9 @@ class Binder:
 
     def _setting(self, parameter: Parameter, written: list[syntax.Value]) -> Setting:
         values = [self.bind_value(value, parameter) for value in written]
-        if parameter.whole_number:
-            values = [
-                whole(self.scope, at, value, parameter) if isinstance(value, Quantity) else value
-                for at, value in zip(written, values, strict=True)
-            ]
+        for at, value in enumerate(values):
+            if parameter.whole_number and isinstance(value, Quantity):
+                values[at] = whole(self.scope, written[at], value, parameter)
         together = tuple(values) if parameter.variadic else values[0]
         if any(isinstance(value, Unknown) for value in values):
             together = UNKNOWN
@@ -143,9 +141,8 @@ class Binder:
         if self.scope.expanding and not self.scope.can_expand(value, len(items)):
             return UNKNOWN
         element = replace(parameter, type="quantity" if parameter.units else parameter.items)
-        values = [
-            self.bind_value(item, replace(element, name=f"{parameter.name}[{at}]")) for at, item in enumerate(items)
-        ]
+        elements = [replace(element, name=f"{parameter.name}[{at}]") for at in range(len(items))]
+        values = [self.bind_value(item, element) for item, element in zip(items, elements, strict=True)]
         found = tuple(value for value in values if not isinstance(value, Unknown))
         if len(found) < len(values):
             return UNKNOWN
@@ -158,11 +155,9 @@ class Binder:
         if "choice" in types and (text in parameter.choices or not types & {"int", "float", "bool"}):
             return self._choice(value, text, parameter)
         if "path" in types and ("text" not in types or _names_a_file(value, text)):
-            return self._path(value, text) if text else self.scope.add(messages.empty_path(value))
+            path = FilePath(text, value.span.source.folder / text, value.span)
+            return path if text else self.scope.add(messages.empty_path(value))
         return text if types & {"text", "any"} else self.scope.add(messages.wrong_type(value, parameter))
-
-    def _path(self, value: syntax.Value, text: str) -> FilePath:
-        return FilePath(text, value.span.source.folder / text, value.span)
 
     def _choice(self, value: syntax.Value, text: str, parameter: Parameter) -> str | Unknown:
         is_free = isinstance(value, syntax.String) and "text" in parameter.types
@@ -249,17 +244,16 @@ class Binder:
         if path in scope.lets:
             scope.used.add(path)
             definition = scope.lets[path].value
-            found = describe.written_value(definition)
-            return scope.add(messages.wrong_type_of_name(value, parameter, found, definition.span))
+            noun = describe.written_value(definition)
+            return scope.add(messages.wrong_type_of_name(value, parameter, noun, definition.span))
         if path in scope.args:
             scope.used.add(path)
             arg = scope.args[path]
-            place = arg.origin.span if isinstance(arg.origin, Written) else value.span
-            found = describe.TYPE_NOUNS.get(arg.type, "something else")
-            return scope.add(messages.wrong_type_of_name(value, parameter, found, place))
+            noun = describe.TYPE_NOUNS.get(arg.type, "something else")
+            return scope.add(messages.wrong_type_of_name(value, parameter, noun, arg.origin.span or value.span))
         literals = ["true", "false"] * bool({"bool", "any"} & set(parameter.types))
         literals += ["none"] * bool({"none", "any"} & set(parameter.types))
-        near = scope.nearest(path, [*scope.own_names(), *literals, *parameter.choices])
+        near = scope.nearest(path, [*scope.args, *scope.lets, *BOUND_BY_DATA, *literals, *parameter.choices])
         if value.span.source.kind is SourceKind.OPTION and not near and "." not in path:
             return scope.add(names.word_in_option(value, parameter))
         return scope.report_undefined(value) or scope.add(names.not_defined(value, parameter, near))

@@ -9,6 +9,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 from leaven.catalog import model_survey
+from leaven.catalog.traits import as_tuples
 from leaven.formats.layer_names import is_under
 from leaven.language.record import Record
 
@@ -66,18 +67,14 @@ class Layers(Record):
             else parameter
             for parameter in self.parameters
         )
-        shapes = {
-            path: (classes,) if shape == (self.classes,) and self._has_head(path) else shape
-            for path, shape in self.shapes.items()
-        }
+        shapes = dict(self.shapes)
+        for path, shape in self.shapes.items():
+            is_of_head = is_under(path, self.head) or any(is_under(head, [path]) for head in self.head)
+            if shape == (self.classes,) and is_of_head:
+                shapes[path] = (classes,)
         changed = {new.module_path for old, new in zip(self.parameters, parameters, strict=True) if new is not old}
-        return replace(
-            self, parameters=parameters, shapes=shapes, flops=self._fitted_flops(changed, classes), classes=classes
-        )
-
-    def _has_head(self, path: str) -> bool:
-        """Whether a module belongs to the head, or the head to it."""
-        return is_under(path, self.head) or any(is_under(head, [path]) for head in self.head)
+        flops = self._fitted_flops(changed, classes)
+        return replace(self, parameters=parameters, shapes=shapes, flops=flops, classes=classes)
 
     def _fitted_flops(self, changed: Set[str], classes: int) -> dict[str, int]:
         """Those of a layer are proportional to its outputs; those of a module are the sum of its layers'."""
@@ -102,13 +99,7 @@ def ask(request: Mapping[str, Any], seconds: float = _SECONDS) -> Layers | None:
 
 def _layers(answer: dict[str, Any]) -> Layers:
     """The answer, whose keys are the fields of `Layers`, with its lists as tuples."""
-    told: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in answer.items()}
-    parameters, modules = told.pop("parameters", ()), told.pop("modules", ())
-    told["stages"] = tuple(map(tuple, told.get("stages", ())))
-    told["lazy"] = tuple(map(tuple, told.get("lazy", ())))
-    told["shapes"] = {path: tuple(shape) for path, shape in told.get("shapes", {}).items()}
-    return Layers(
-        parameters=tuple(LayerParameter(name, count, tuple(shape), *rest) for name, count, shape, *rest in parameters),
-        modules=tuple(LayerModule(*entry) for entry in modules),
-        **told,
-    )
+    fields: dict[str, Any] = as_tuples(answer)
+    fields["parameters"] = tuple(LayerParameter(*entry) for entry in fields.get("parameters", ()))
+    fields["modules"] = tuple(LayerModule(*entry) for entry in fields.get("modules", ()))
+    return Layers(**fields)

@@ -124,7 +124,11 @@ class _CardFile:
         architecture, _, tag = name.partition(".")
         if tag and architecture in self.names and self.kind == "model":
             cards = self._bare(architecture)
-            return [_with_weights(card, tag) for card in cards if tag in card.model.weights]
+            return [
+                dataclasses.replace(card, name=f"{card.name}.{tag}", traits=card.model.tagged(tag))
+                for card in cards
+                if tag in card.model.weights
+            ]
         return self.find(self._renamed[name]) if name in self._renamed else []
 
     def _card(self, number: int) -> Card:
@@ -156,8 +160,3 @@ def _fitted(signature: list[dict[str, Any]], entry: dict[str, Any]) -> list[dict
     """A shared signature with the differences of one card."""
     without, changes = entry.get("without", ()), entry.get("changes", {})
     return [fields | changes.get(fields["name"], {}) for fields in signature if fields["name"] not in without]
-
-
-def _with_weights(card: Card, tag: str) -> Card:
-    """A model with certain published weights, whose traits may differ from those of the default ones."""
-    return dataclasses.replace(card, name=f"{card.name}.{tag}", traits=card.model.tagged(tag))

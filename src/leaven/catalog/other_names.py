@@ -222,7 +222,8 @@ def _model(name: str) -> Counterpart | None:
             return Counterpart(form, lacking)
     for pattern, form in _SAME_MODELS.items():
         if found := _is(pattern, bare):
-            return _if_known(found.expand(form).lower() if "transformers" not in form else form)
+            form = found.expand(form).lower() if "transformers" not in form else form
+            return Counterpart(form) if lookup.find("model", form.partition("(")[0]) else None
     if _is(_TEXT_MODEL, bare):
         return Counterpart(f"transformers.auto({quoted(_text_model(name))}, pretrained=true)")
     return None
@@ -234,15 +235,10 @@ def _text_model(name: str) -> str:
     return _spelt_alike(name, usual) or name
 
 
-def _if_known(form: str) -> Counterpart | None:
-    return Counterpart(form) if lookup.find("model", form.partition("(")[0]) else None
-
-
 def _dataset(name: str) -> Counterpart | None:
     if name.lower().endswith((".yaml", ".yml")):
         return Counterpart(f'yolo("…", names={quoted(name)})')
-    cards = [card for each in own.names("data") if (card := own.read("data", each)) is not None]
-    for card in cards:
+    for card in own.cards("data"):
         if card.data.endings and name.endswith(card.data.endings):
             return Counterpart(f'{card.name}({quoted(name)}, image="…", label="…")')
     for pattern, form in (_TEXT_DATASETS | _IMAGE_DATASETS).items():
@@ -259,9 +255,5 @@ def _is(pattern: str, name: str) -> re.Match[str] | None:
 
 def _spelt_alike(name: str, candidates: Iterable[str]) -> str | None:
     """The candidate that differs from a name in nothing but dashes, underscores and capitals."""
-    squashed = _squashed(name)
-    return next((each for each in candidates if _squashed(each) == squashed), None)
-
-
-def _squashed(name: str) -> str:
-    return re.sub(r"[-_. ]", "", name).lower()
+    squashed = {re.sub(r"[-_. ]", "", candidate).lower(): candidate for candidate in reversed(list(candidates))}
+    return squashed.get(re.sub(r"[-_. ]", "", name).lower())

@@ -50,25 +50,25 @@ def _files(kind: str) -> dict[str, Path]:
     return {file.stem: file for pattern in ("*.md", "*/*.md") for file in FOLDERS[kind].glob(pattern)}
 
 
-def file_of(kind: str, name: str) -> Path:
-    """The file of one of Leaven's own cards."""
-    return _files(kind)[name]
-
-
 @cache
 def read(kind: str, name: str) -> Card | None:
     """Leaven's own card of that kind and name."""
     if name not in names(kind):
         return None
-    file = file_of(kind, name)
+    file = _files(kind)[name]
     card = read_card(file.read_text(encoding="utf-8"), kind, name, _class_beside(file))
     is_chosen = kind == "data" and card.data.has_columns and (card.data.on_disk or not card.data.has_labels)
     return _with_target_arguments(card) if is_chosen else card
 
 
+def cards(kind: str) -> Iterator[Card]:
+    """Leaven's own cards of a kind."""
+    return (card for name in names(kind) if (card := read(kind, name)) is not None)
+
+
 def _with_target_arguments(card: Card) -> Card:
     """A card of data whose columns are chosen by the arguments that the tasks bring along."""
-    tasks = [task for name in names("task") if (task := read("task", name)) is not None and task.parameters]
+    tasks = [task for task in cards("task") if task.parameters]
     return replace(
         card,
         parameters=(*card.parameters, *(parameter for task in tasks for parameter in task.parameters)),
@@ -124,24 +124,23 @@ def _completed(entries: dict[str, dict[str, Any]], source: ClassSource | None, f
     for parameter in source.parameters:
         if parameter.name in PASSED_BY_PROGRAM:
             continue
-        said = entries.pop(parameter.name, {})
-        told: dict[str, Any] = {"name": parameter.name, "positional": parameter.positional}
-        if "type" not in said:
-            told |= {"type": parameter.type, "choices": parameter.choices, "items": parameter.items}
-        if "default" not in said:
-            told |= {"default": parameter.default, "required": parameter.required}
-        yield told | said
+        entry = entries.pop(parameter.name, {})
+        fields: dict[str, Any] = {"name": parameter.name, "positional": parameter.positional}
+        if "type" not in entry:
+            fields |= {"type": parameter.type, "choices": parameter.choices, "items": parameter.items}
+        if "default" not in entry:
+            fields |= {"default": parameter.default, "required": parameter.required}
+        yield fields | entry
     if entries:
         raise CardError(f"{file}: unknown parameter `{next(iter(entries))}`: the class does not take it")
 
 
 def _with_class(traits: Traits, source: ClassSource | None) -> Traits:
     """The traits that only the class tells."""
-    match traits:
-        case TechniqueTraits() if source is not None:
-            return traits._replace(hooks=source.technique.hooks, wants=source.technique.wants)
-        case ComponentTraits() if source is not None:
-            return traits._replace(takes_in_channels=any(p.name == IN_CHANNELS for p in source.parameters))
+    if isinstance(traits, TechniqueTraits) and source is not None:
+        return traits._replace(hooks=source.technique.hooks, wants=source.technique.wants)
+    if isinstance(traits, ComponentTraits) and source is not None:
+        return traits._replace(takes_in_channels=any(p.name == IN_CHANNELS for p in source.parameters))
     return traits
 
 

@@ -8,6 +8,7 @@ import io
 import os
 from collections import Counter
 from collections.abc import Callable, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Literal
 
@@ -44,17 +45,8 @@ def look_at_layout(file: Path, options: TableOptions) -> tuple[Layout, Guess | N
         return layout._replace(header=bool(options.header), columns=options.columns), None
     has_header, is_sure = _header(rows)
     explanation = "the first line names the columns" if has_header else "the first line is a row, not a header"
-    guess = Guess(
-        about="header",
-        question="Does the first line name the columns?",
-        answer=has_header,
-        choices=("yes", "no"),
-        explanation=explanation,
-    )
+    guess = Guess("header", has_header, ("yes", "no"), explanation)
     return layout._replace(header=has_header), None if is_sure else guess
-
-
-# -- encoding
 
 
 def _encoding(file: Path) -> str:
@@ -72,21 +64,14 @@ def _encoding(file: Path) -> str:
 def _lines(file: Path, encoding: str) -> list[str]:
     """The first lines, without empty ones."""
     encoding = "utf-8-sig" if encoding == "utf-8" else encoding
-    found: list[str] = []
     try:
-        with io.TextIOWrapper(open_regular(file), encoding=encoding, newline="") as lines:
-            for line in lines:
-                found += [line] * bool(line.strip())
-                if len(found) >= max(LINES, ROWS):
-                    break
+        with io.TextIOWrapper(open_regular(file), encoding=encoding, newline="") as content:
+            lines = list(islice((line for line in content if line.strip()), max(LINES, ROWS)))
     except (LookupError, UnicodeError):
-        raise NotUnderstood(f"{file} is not {encoding} text; --encoding says which it is") from None
-    if not found:
+        raise NotUnderstood(f"{file} is not {encoding} text; name its encoding with --encoding") from None
+    if not lines:
         raise NotUnderstood(f"{file} is empty")
-    return found
-
-
-# -- separator and quotes
+    return lines
 
 
 def _rows(lines: Sequence[str], separator: str, quote: str | None) -> list[list[str]]:
@@ -140,9 +125,6 @@ def _is_even_without_quotes(file: Path, layout: Layout) -> bool:
     return _evenness(lines, separator, None) > 0.99
 
 
-# -- header
-
-
 def _header(rows: Sequence[Sequence[str]]) -> tuple[bool, bool]:
     """Whether the first line names the columns, and whether that is certain."""
     first, rest = rows[0], rows[1:]
@@ -157,7 +139,7 @@ def _header(rows: Sequence[Sequence[str]]) -> tuple[bool, bool]:
     if {cell.lower().replace(" ", "_").replace("-", "_") for cell in named} & USUAL:
         return True, True
     names_columns = (
-        cells and (_share(cells, _is_number) > 0.9 or (" " not in name and _share(cells, _has_words) > 0.9))
+        cells and (_share(cells, _is_number) > 0.9 or (" " not in name and _share(cells, _is_sentence) > 0.9))
         for name, cells in zip(first, columns, strict=True)
     )
     return True, any(names_columns)
@@ -167,9 +149,9 @@ def _share(cells: Sequence[str], holds: Callable[[str], bool]) -> float:
     return sum(map(holds, cells)) / len(cells)
 
 
+def _is_sentence(cell: str) -> bool:
+    return cell.count(" ") >= 2
+
+
 def _is_number(cell: str) -> bool:
     return any(number_in(cell, mark) is not None for mark in MARKS)
-
-
-def _has_words(cell: str) -> bool:
-    return cell.count(" ") >= 2

@@ -32,14 +32,26 @@ class TableOptions(Record):
         return bool(self.label or self.labels or self.target)
 
 
+_QUESTIONS = {
+    "header": "Does the first line name the columns?",
+    "text": "Which column has the texts?",
+    "label": "Which column has the labels?",
+    "labels": "Can a row have several labels?",
+    "decimal": "What is the decimal mark?",
+}
+
+
 class Guess(Record):
     """A question that the data leaves open, with the likeliest answer."""
 
     about: str  # the field of `TableOptions`
-    question: str
     answer: Any
     choices: tuple[str, ...]
     explanation: str  # "the first line is a row, not a header"
+
+    @property
+    def question(self) -> str:
+        return _QUESTIONS[self.about] + " (all: each of these is a label)" * ("all" in self.choices)
 
     @property
     def option(self) -> str:

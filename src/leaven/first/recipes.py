@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from leaven.catalog import lookup
-from leaven.catalog.value_text import quoted
+from leaven.catalog.value_text import quoted, value_text
 from leaven.first.folders import FolderLook
 from leaven.first.objects import AnnotatedFolder
 from leaven.first.places import Look
@@ -156,13 +156,15 @@ def metrics_of(classes: Mapping[str, int]) -> str:
 def _recipe_of_table(look: TableLook, target: Path, model: str, epochs: int | None, scratch: bool) -> str:
     image = look.roles.image
     root = None if image is None or image.root is None else _relative(image.root, target)
-    block = [f"tokenize max_length={_max_length(model, target)}"] * (image is None) + ["on_bad_file skip"] * look.skips
+    statements = [f"tokenize max_length={_max_length(model, target)}"] * (image is None)
+    statements += ["on_bad_file skip"] * look.skips
+    block = f" {{ {'; '.join(statements)} }}" if statements else ""
     parts = [f"# {_summary(look)}\n"]
     parts += [f"# Guessed: {guess.explanation} (`leaven new {guess.option}`).\n" for guess in look.guesses]
     if look.roles.other_texts and len(look.roles.text) == 1:
         both = ", ".join(map(quoted, (*look.roles.other_texts[:1], *look.roles.text)))
         parts.append(f"# Two texts are read as a pair: text=[{both}].\n")
-    parts += [f"model {model}\n", f"data  {_data(look, _relative(look.path, target), root)}{_block(block)}\n"]
+    parts += [f"model {model}\n", f"data  {_data(look, _relative(look.path, target), root)}{block}\n"]
     parts.append(metrics_of(look.classes))
     train = training_on_texts(look.for_training, epochs, scratch)
     body = train if image is None else training_on_images(look.for_training, epochs or EPOCHS, scratch)
@@ -189,31 +191,24 @@ def _data(look: TableLook, path: str, root: str | None) -> str:
     """The data source with its arguments."""
     layout, roles = look.layout, look.roles
     arguments = [quoted(path)]
-    if layout.separator is not None:
-        arguments.append(f"separator={quoted(layout.separator)}")
-    if layout.columns:
-        arguments.append(f"columns={_list(layout.columns)}")
-    if layout.header != PLAIN.header:
-        arguments.append(f"header={'true' if layout.header else 'false'}")
-    if layout.quote != PLAIN.quote:
-        arguments.append(f"quote={quoted(layout.quote) if layout.quote is not None else 'none'}")
-    if layout.encoding != PLAIN.encoding:
-        arguments.append(f"encoding={quoted(layout.encoding)}")
+    for name in ("separator", "columns", "header", "quote", "encoding"):
+        if (value := getattr(layout, name)) != getattr(PLAIN, name):
+            arguments.append(f"{name}={value_text(value)}")
     if roles.image is not None:
         arguments.append(f"image={quoted(roles.image.column)}")
         arguments += [f"root={quoted(root or '')}"] * (root is not None)
         arguments += [f"ending={quoted(roles.image.ending)}"] * bool(roles.image.ending)
     else:
-        arguments.append(f"text={_list(roles.text) if len(roles.text) > 1 else quoted(roles.text[0])}")
+        arguments.append(f"text={_one_or_list(roles.text)}")
     if roles.labels:
-        arguments.append(f"labels={_list(roles.labels) if len(roles.labels) > 1 else quoted(roles.labels[0])}")
+        arguments.append(f"labels={_one_or_list(roles.labels)}")
         if roles.label_separator not in ("", SEPARATOR):
             arguments.append(f"label_separator={quoted(roles.label_separator)}")
     else:
         name, column = ("label", roles.label) if roles.label is not None else ("target", roles.target)
         arguments.append(f"{name}={quoted(column or '')}")
         arguments += [f"decimal={quoted(roles.decimal)}"] if roles.decimal is not None else []
-        arguments += [f"class_names={_list(look.class_names)}"] * bool(look.class_names)
+        arguments += [f"class_names={value_text(look.class_names)}"] * bool(look.class_names)
     call = f"{look.source}({', '.join(arguments)})"
     if len(call) <= WIDTH:
         return call
@@ -221,9 +216,5 @@ def _data(look: TableLook, path: str, root: str | None) -> str:
     return f"{look.source}(\n{broken},\n)"
 
 
-def _list(names: Sequence[str]) -> str:
-    return f"[{', '.join(map(quoted, names))}]"
-
-
-def _block(statements: Sequence[str]) -> str:
-    return f" {{ {'; '.join(statements)} }}" if statements else ""
+def _one_or_list(names: Sequence[str]) -> str:
+    return value_text(names if len(names) > 1 else names[0])

@@ -6,8 +6,9 @@ Decides by their names and by some of their cells. Where that is not certain, th
 import math
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -89,10 +90,6 @@ class Column(Record):
         return any(not number.is_integer() for number in self.numbers)
 
     @property
-    def is_binary(self) -> bool:
-        return set(self.numbers) == {0.0, 1.0}
-
-    @property
     def words(self) -> float:
         """How many words a cell has, on average."""
         texts = [cell for cell in self.filled if isinstance(cell, str)]
@@ -110,8 +107,8 @@ class Column(Record):
         if self.called in _TEXTS:
             return True
         spaced = sum(" " in cell for cell in self.filled) / len(self.filled)
-        is_called_otherwise = bool(_NO_TEXTS & {self.called, *self.called.split("_")})
-        return spaced >= 0.5 and self.words >= 1.5 and not is_called_otherwise and self.distinct > 2
+        is_not_a_text = bool(_NO_TEXTS & {self.called, *self.called.split("_")})
+        return spaced >= 0.5 and self.words >= 1.5 and not is_not_a_text and self.distinct > 2
 
     @property
     def may_be_label(self) -> bool:
@@ -165,11 +162,15 @@ class Roles(Record):
 def look_at_roles(file: Path, columns: Sequence[Column], options: TableOptions) -> Roles:
     """The roles of the columns of a table; a NotUnderstood where it has no inputs or no labels."""
     by_name = {column.name: column for column in columns}
-    _check_options(file, by_name, options)
+    for name in (*options.text, *filter(None, (options.image, options.label, options.target)), *options.labels):
+        if name not in by_name:
+            raise NotUnderstood(f"{file} has no column `{name}`; its columns are {listed(tuple(by_name))}")
     guesses: list[Guess] = []
     image = None if options.text else _images(file, columns, options)
     inputs: tuple[str, ...] = (image.column,) if image is not None else options.text
-    likely = _likely_label(columns, inputs) if not options.names_target else None
+    likely = None  # the column that is called like labels and may have them, so that it is not taken for texts
+    if not options.names_target:
+        likely = next((c.name for c in _ranked(columns) if c.may_be_label and c.name not in inputs), None)
     texts: list[Column] = []
     if not inputs:
         texts = [column for column in columns if column.may_be_text and column.name not in (likely, options.label)]
@@ -194,15 +195,6 @@ def look_at_roles(file: Path, columns: Sequence[Column], options: TableOptions) 
     )
 
 
-def _check_options(file: Path, columns: Mapping[str, Column], options: TableOptions) -> None:
-    for name in (*options.text, *filter(None, (options.image, options.label, options.target)), *options.labels):
-        if name not in columns:
-            raise NotUnderstood(f"{file} has no column `{name}`; its columns are {listed(tuple(columns))}")
-
-
-# -- inputs
-
-
 def _pair(columns: Sequence[Column]) -> tuple[str, ...]:
     """Two columns whose names say that their texts belong together."""
     called = {column.called: column.name for column in columns if not column.is_numeric}
@@ -218,8 +210,7 @@ def _text(texts: Sequence[Column], guesses: list[Guess]) -> tuple[str, ...]:
     if len(texts) > 1 and [best] != known:
         names = tuple(column.name for column in texts)
         explanation = f"the texts are in `{best.name}`, not in {either([name for name in names if name != best.name])}"
-        question = "Which column has the texts?"
-        guesses.append(Guess(about="text", question=question, answer=best.name, choices=names, explanation=explanation))
+        guesses.append(Guess("text", best.name, names, explanation))
     return (best.name,)
 
 
@@ -267,13 +258,10 @@ def _folders_near(folder: Path) -> list[Path]:
     """This folder, those in it, and those above it."""
     found = [folder]
     for depth in (folder.glob("*/"), folder.glob("*/*/")):
-        for each in depth:
-            if len(found) >= MOST_FOLDERS:
-                break
-            if each.is_dir() and not each.name.startswith("."):
-                found.append(each)
+        visible = (path for path in depth if path.is_dir() and not path.name.startswith("."))
+        found += islice(visible, MOST_FOLDERS - len(found))
     above = Path(os.path.abspath(folder)).parents
-    return [*found, *above[:2], *(sibling for each in above[:1] for sibling in sorted(each.glob("*/"))[:20])]
+    return [*found, *above[:2], *(sibling for parent in above[:1] for sibling in sorted(parent.glob("*/"))[:20])]
 
 
 def _no_inputs(file: Path, columns: Sequence[Column]) -> str:
@@ -291,9 +279,6 @@ def _no_inputs(file: Path, columns: Sequence[Column]) -> str:
     )
 
 
-# -- what is to be predicted
-
-
 def _ranked(columns: Sequence[Column]) -> list[Column]:
     """Those that are called like labels, the surest name first."""
 
@@ -305,12 +290,7 @@ def _ranked(columns: Sequence[Column]) -> list[Column]:
         return len(_LABELS) + _SURE_LABELS.index(tail) if tail in _SURE_LABELS else None
 
     found = [(at, column) for column in columns if (at := rank(column)) is not None]
-    return [column for _, column in sorted(found, key=lambda each: each[0])]
-
-
-def _likely_label(columns: Sequence[Column], inputs: Sequence[str]) -> str | None:
-    """The column that is called like labels and may have them, so that it is not taken for texts."""
-    return next((c.name for c in _ranked(columns) if c.may_be_label and c.name not in inputs), None)
+    return [column for _, column in sorted(found, key=lambda ranked: ranked[0])]
 
 
 def _answer(file: Path, columns: Sequence[Column], guesses: list[Guess]) -> Roles:
@@ -320,13 +300,10 @@ def _answer(file: Path, columns: Sequence[Column], guesses: list[Guess]) -> Role
     classes = [column for column in named if column.may_be_label and not column.may_be_text]
     if classes and classes[0].called in _SURE_LABELS:
         return _one_or_several(classes[0], guesses)
-    binary = tuple(column.name for column in columns if column.is_binary)
+    binary = tuple(column.name for column in columns if set(column.numbers) == {0.0, 1.0})
     if len(binary) > 2 or (len(binary) == 2 and not classes):
         explanation = f"the columns {listed(binary)} have a 0 or 1 for each label"
-        question = "Which column has the labels? (all: each of these is a label)"
-        guesses.append(
-            Guess(about="label", question=question, answer="all", choices=("all", *binary), explanation=explanation)
-        )
+        guesses.append(Guess("label", "all", ("all", *binary), explanation))
         return Roles(labels=binary)
     numbers = [column for column in (*named, *columns) if column.may_be_quantity]
     if numbers and not classes and (numbers[0] in named or not any(column.may_be_label for column in columns)):
@@ -346,11 +323,7 @@ def _answer(file: Path, columns: Sequence[Column], guesses: list[Guess]) -> Role
     if len(possible) > 1:
         others = [column.name for column in possible if column is not best]
         explanation = f"the labels are in `{best.name}`, not in {either(others)}"
-        choices = tuple(column.name for column in possible)
-        question = "Which column has the labels?"
-        guesses.append(
-            Guess(about="label", question=question, answer=best.name, choices=choices, explanation=explanation)
-        )
+        guesses.append(Guess("label", best.name, tuple(column.name for column in possible), explanation))
     return answer
 
 
@@ -360,10 +333,7 @@ def _one_or_several(column: Column, guesses: list[Guess]) -> Roles:
         return Roles(label=column.name)
     example = next(cell for cell in map(str, column.filled) if column.separator in cell)
     explanation = f"`{example}` in `{column.name}` is several labels, not one class"
-    question = "Can a row have several labels?"
-    guesses.append(
-        Guess(about="labels", question=question, answer=True, choices=(column.name,), explanation=explanation)
-    )
+    guesses.append(Guess("labels", True, (column.name,), explanation))
     return Roles(labels=(column.name,))
 
 
@@ -374,13 +344,8 @@ def _decimal(column: Column, options: TableOptions, guesses: list[Guess]) -> str
     texts = [cell for cell in column.filled if isinstance(cell, str)]
     if column.decimal == "." and decimal_mark(texts, (",",)):
         example = next(filter(is_ambiguous, texts))
-        explanation = f"the comma in `{example}` separates thousands"
-        question = "What is the decimal mark?"
-        guesses.append(Guess(about="decimal", question=question, answer=".", choices=MARKS, explanation=explanation))
+        guesses.append(Guess("decimal", ".", MARKS, f"the comma in `{example}` separates thousands"))
     return column.decimal
-
-
-# -- in words
 
 
 def listed(names: Sequence[str]) -> str:

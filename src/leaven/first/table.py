@@ -133,17 +133,12 @@ def shares(classes: Mapping[str, int]) -> str:
     return ", ".join(some) + ", …" * (len(classes) > 6)
 
 
-# -- which file
-
-
 def tables_at(path: Path) -> dict[str, Path]:
     """The table of each split at a path: a file is one without a split; empty where there is none."""
     if path.is_file():
         return {"": path}
-    found = split_tables(path) if path.is_dir() else {}
-    if "train" not in found:
-        return {}
-    return {split: files[0] for split, files in found.items()}
+    tables = split_tables(path) if path.is_dir() else {}
+    return {split: files[0] for split, files in tables.items()} if "train" in tables else {}
 
 
 def look_at_table(path: Path, options: TableOptions) -> TableLook:
@@ -296,23 +291,19 @@ def _reader(roles: Roles) -> TargetReader:
     return Labels(roles.labels, roles.label_separator or SEPARATOR)
 
 
-# -- what is in it
-
-
 Cells = list[tuple[Any, Any]]  # of each row: its input, and what is to be predicted
 
 
 def _cells(file: Path, layout: Layout, roles: Roles) -> Cells | None:
     """The input and the answer of each row; None where a table has no answers."""
     table = open_table(file, layout, is_lenient=True)
-    inputs = roles.text if roles.text else ()
-    wanted = (*inputs, *roles.answers)
+    wanted = (*roles.text, *roles.answers)
     try:
         if not set(wanted) <= set(table.columns()):
             return None
     except WrongWidth:
         return None
-    count = len(inputs)
+    count = len(roles.text)
     return [(cells[:count], cells[count:]) for _, cells in islice(table.rows(wanted), MOST_ROWS)]
 
 

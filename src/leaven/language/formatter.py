@@ -62,7 +62,8 @@ def _run_lines(statements: Sequence[StatementDoc], indent: int) -> list[Line]:
     width = _name_width(statements)
     written = [(statement, _statement_lines(statement, indent, width)) for statement in statements]
     lines: list[Line] = []
-    for key, group in groupby(written, key=lambda pair: _table_key(*pair)):
+    # The statements of a table take one line each, and have the same name and number of arguments.
+    for key, group in groupby(written, key=lambda pair: len(pair[1]) == 1 and (pair[0].name, len(pair[0].arguments))):
         members = list(group)
         if key:
             _align([statement for statement, _ in members], [own[0] for _, own in members], width)
@@ -73,18 +74,10 @@ def _run_lines(statements: Sequence[StatementDoc], indent: int) -> list[Line]:
 
 def _name_width(statements: Sequence[StatementDoc]) -> int:
     """How wide all names of a run are written, or 0 for each in its own width."""
-    candidates = [each for each in statements if each.arguments and len(each.name) <= _LONGEST_NAME]
-    if any(each.spaces[0] >= _PADDING for each in candidates):
-        return max(len(each.name) for each in candidates)
+    candidates = [s for s in statements if s.arguments and len(s.name) <= _LONGEST_NAME]
+    if any(statement.spaces[0] >= _PADDING for statement in candidates):
+        return max(len(statement.name) for statement in candidates)
     return 0
-
-
-# -- tables
-
-
-def _table_key(statement: StatementDoc, lines: Sequence[Line]) -> tuple[str, int] | None:
-    """What the statements of one table have in common; None for a statement that takes several lines."""
-    return (statement.name, len(statement.arguments)) if len(lines) == 1 else None
 
 
 def _align(statements: Sequence[StatementDoc], lines: Sequence[Line], width: int) -> None:
@@ -100,17 +93,14 @@ def _align(statements: Sequence[StatementDoc], lines: Sequence[Line], width: int
 
 def _gaps(statements: Sequence[StatementDoc]) -> dict[int, int]:
     """Which columns to align, and the spaces before each."""
-    padded = {column for each in statements for column, spaces in each.spaces.items() if spaces >= _PADDING} - {0}
+    padded = {column for s in statements for column, spaces in s.spaces.items() if spaces >= _PADDING} - {0}
     if statements[0].name != "arg":
         return dict.fromkeys(range(1, len(statements[0].cells) + 1), 1) if padded else {}
     gaps = {1: 1, 2: 1} if padded & {1, 2} else {}
     if 3 in padded:
-        smallest = min(each.spaces[3] for each in statements if 3 in each.spaces)
+        smallest = min(statement.spaces[3] for statement in statements if 3 in statement.spaces)
         gaps[3] = min(max(smallest, _HELP_GAPS[0]), _HELP_GAPS[-1])
     return gaps
-
-
-# -- single statements
 
 
 def _statement_lines(statement: StatementDoc, indent: int, width: int) -> list[Line]:

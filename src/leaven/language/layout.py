@@ -208,12 +208,11 @@ class _LayoutPass:
                 depth += 1
             elif kind == "RBRACE":
                 depth -= 1
-            elif depth == 0 and self._starts_line(index) and self._indent(self.raw[index]) <= margin:
+            elif depth or kind != "NAME" or self.raw[index - 1].type != "NEWLINE":
+                continue
+            elif self._indent(self.raw[index]) <= margin:
                 return index
         return None
-
-    def _starts_line(self, index: int) -> bool:
-        return self.raw[index].type == "NAME" and self.raw[index - 1].type == "NEWLINE"
 
     def _indent(self, token: Token) -> int:
         line = self.source.line(token.span.line)

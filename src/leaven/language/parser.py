@@ -22,6 +22,9 @@ MAX_CHARACTERS = 1_000_000
 _STATEMENT_BOUNDS = ("END", "LBRACE", "RBRACE")
 _LITERALS = {"true": True, "false": False, "none": None}
 
+_Arguments = list[syntax.Argument] | None
+_Block = syntax.Block | None
+
 
 class Parsed(Record):
     """A tree, as far as the text could be parsed, and every syntax error."""
@@ -167,20 +170,12 @@ class _Builder:
     def let(self, word: Token, name: Token, _equals: Token, value: syntax.Value) -> syntax.Let:
         return syntax.Let(_name(name), value, word.span.to(value.span))
 
-    def statement(
-        self, name: Token, arguments: list[syntax.Argument] | None, block: syntax.Block | None
-    ) -> syntax.Statement:
+    def statement(self, name: Token, arguments: _Arguments, block: _Block) -> syntax.Statement:
         last = block or (arguments[-1] if arguments else name)
         return syntax.Statement(_name(name), tuple(arguments or ()), block, name.span.to(last.span))
 
     def called_statement(
-        self,
-        name: Token,
-        _call: Token,
-        arguments: list[syntax.Argument] | None,
-        _comma: Token | None,
-        closing: Token,
-        block: syntax.Block | None,
+        self, name: Token, _call: Token, arguments: _Arguments, _comma: Token | None, closing: Token, block: _Block
     ) -> syntax.Statement:
         return syntax.Statement(_name(name), tuple(arguments or ()), block, name.span.to((block or closing).span))
 
@@ -217,7 +212,8 @@ class _Builder:
 
     def string(self, quoted: Token) -> syntax.String:
         body = quoted.value[1:-1] if len(quoted.value) > 1 and quoted.value.endswith('"') else quoted.value[1:]
-        return syntax.String(_unescape(body), quoted.span)
+        # An unknown escape, already reported, stays as it is.
+        return syntax.String(re.sub(r"\\.", lambda pair: ESCAPES.get(pair[0], pair[0]), body), quoted.span)
 
     def name(self, word: Token) -> syntax.Name | syntax.Literal:
         if word.value in _LITERALS:
@@ -225,12 +221,7 @@ class _Builder:
         return _name(word)
 
     def call(
-        self,
-        name: Token,
-        _opening: Token,
-        arguments: list[syntax.Argument] | None,
-        _comma: Token | None,
-        closing: Token,
+        self, name: Token, _opening: Token, arguments: _Arguments, _comma: Token | None, closing: Token
     ) -> syntax.Call:
         return syntax.Call(_name(name), tuple(arguments or ()), name.span.to(closing.span))
 
@@ -263,8 +254,3 @@ def _words(path: Token) -> tuple[syntax.Name, ...]:
 
 def _name(word: Token) -> syntax.Name:
     return syntax.Name(word.value, word.span)
-
-
-def _unescape(body: str) -> str:
-    """The string with its escapes resolved; an unknown one, already reported, stays as it is."""
-    return re.sub(r"\\.", lambda pair: ESCAPES.get(pair[0], pair[0]), body)

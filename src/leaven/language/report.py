@@ -9,7 +9,6 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from leaven.language.diagnostics import Diagnostic, Severity, Spot
-from leaven.language.fixes import Edit
 from leaven.language.record import Record
 from leaven.language.source import Source, Span
 from leaven.terminal.colors import Paint, painter
@@ -51,7 +50,7 @@ def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
         "spots": [{**_span_json(spot.span), "label": spot.label} for spot in diagnostic.spots],
         "notes": list(diagnostic.notes),
         "help": fix.message if fix else None,
-        "edits": [_edit_json(edit) for edit in fix.edits] if fix else [],
+        "edits": [{**_span_json(e.span), "text": e.text, "is_option": e.is_option} for e in (fix.edits if fix else ())],
     }
 
 
@@ -216,18 +215,8 @@ def _place(span: Span) -> str:
 
 
 def _span_json(span: Span) -> dict[str, Any]:
-    start, end = _bounds(span)
-    return {
-        "file": span.source.name,
-        "start": _position_json(span.source, start),
-        "end": _position_json(span.source, end),
-    }
-
-
-def _position_json(source: Source, offset: int) -> dict[str, int]:
-    line, column = source.position(offset)
-    return {"line": line, "column": column, "offset": offset}
-
-
-def _edit_json(edit: Edit) -> dict[str, Any]:
-    return {**_span_json(edit.span), "text": edit.text, "is_option": edit.is_option}
+    data: dict[str, Any] = {"file": span.source.name}
+    for end, offset in zip(("start", "end"), _bounds(span), strict=True):
+        line, column = span.source.position(offset)
+        data[end] = {"line": line, "column": column, "offset": offset}
+    return data

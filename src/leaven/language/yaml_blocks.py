@@ -6,7 +6,7 @@ the checker, which tries the statements before it suggests them.
 
 import re
 
-from leaven.language.source import Source, Span
+from leaven.language.source import Span
 
 _LINE = re.compile(r"(?P<indent> *)(?P<dash>- +)?((?P<key>[\w.-]+) *:(?= |$))? *(?P<value>.*?) *(#.*)?")
 _NAMES = ("name", "type", "_target_", "class", "class_path", "class_name")  # keys under which a call is named
@@ -34,7 +34,7 @@ def block_after(word: Span) -> Span | None:
         last = number
     if last == line:
         return None
-    return source.span(source.line_starts[line], _end_of_line(source, last))
+    return source.span(source.line_starts[line], source.line_starts[last - 1] + len(source.line(last)))
 
 
 def as_statements(name: str, block: Span) -> str | None:
@@ -46,9 +46,6 @@ def as_statements(name: str, block: Span) -> str | None:
     except ValueError:
         return None
     return None if rest else _statements(name, node)
-
-
-# -- reading
 
 
 def _read(rows: list[re.Match[str]], above: int = -1) -> tuple[Node, list[re.Match[str]]]:
@@ -93,13 +90,6 @@ def _read_list(rows: list[re.Match[str]]) -> tuple[Node, list[re.Match[str]]]:
     return items, rows
 
 
-def _end_of_line(source: Source, number: int) -> int:
-    return source.line_starts[number - 1] + len(source.line(number))
-
-
-# -- writing
-
-
 def _statements(name: str, node: Node) -> str | None:
     match node:
         case list() if name in _PHASES:
@@ -124,10 +114,10 @@ def _phases(named: dict[str, Node]) -> str | None:
 def _phase(name: str, node: dict[str, Node]) -> str | None:
     given = [f"{key}={_value(node[key])}" for key in _OF_PHASE if key in node]
     inside = [_statements(key, value) for key, value in node.items() if key not in ("name", *_OF_PHASE)]
-    said = [statement for statement in inside if statement is not None]
-    if len(said) < len(inside):
+    statements = [statement for statement in inside if statement is not None]
+    if len(statements) < len(inside):
         return None
-    block = f" {{ {'; '.join(said)} }}" if said else ""
+    block = f" {{ {'; '.join(statements)} }}" if statements else ""
     return f"phase {', '.join([_quoted(str(node.get('name', name))), *given])}{block}"
 
 

@@ -252,7 +252,7 @@ def _elsewhere(use: Use, argument: syntax.Argument, name: str, form: "Form | Non
             return write_option(place.span(0, len(place.text)), option)
         return f"write it in the block of `data`: `data … {{ {in_data} }}`"
     if form and not form.argument:
-        advice = f"write it as a separate statement: `{form.as_statement}`"
+        advice = f"it is a separate statement: `{form.as_statement}`"
         return habits.moved(form, use.name, use.arguments, index, advice)
     owner = form.statement if form else ""
     if form and owner not in (card.bare_name, card.kind) and (word == name or owner != "early_stop"):

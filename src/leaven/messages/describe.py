@@ -1,10 +1,10 @@
-"""What values, types and cards are called in a report."""
+"""Words of reports for values, types and cards."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from leaven.catalog import own
 from leaven.catalog.card import KINDS, Card, Parameter
-from leaven.catalog.traits import TargetKind, TaskTraits
+from leaven.catalog.traits import TargetKind
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Setting
 from leaven.language import syntax
@@ -33,7 +33,7 @@ TYPE_NOUNS = KIND_NOUNS | {
 
 
 def written_value(value: syntax.Value) -> str:
-    """What was written, in two words."""
+    """A written value in two words: `a string`, `the name x`."""
     match value:
         case syntax.Number(unit=None):
             return "a number"
@@ -56,7 +56,7 @@ def written_value(value: syntax.Value) -> str:
 
 
 def expected(parameter: Parameter) -> str:
-    """What a parameter takes."""
+    """The values that a parameter takes, in words."""
     words = []
     for word in parameter.types:
         if word == "choice":
@@ -91,17 +91,13 @@ def some(words: Sequence[str], most: int) -> str:
 
 def labels(targets: Sequence[TargetKind]) -> str:
     """The labels that something needs."""
-    words = {task.target_kind: task.labels for task in _known_tasks()}
+    words = {card.task.target_kind: card.task.labels for card in own.cards("task")}
     return either([words[kind] for kind in targets])
-
-
-def _known_tasks() -> Iterator[TaskTraits]:
-    return (card.task for name in own.names("task") if (card := own.read("task", name)) is not None)
 
 
 def tasks(targets: Sequence[TargetKind], task: str) -> str:
     """The tasks that something is for, where the task at hand is another one."""
-    words = {known.target_kind: known.title.replace("{input} ", "") for known in _known_tasks()}
+    words = {card.task.target_kind: card.task.title.replace("{input} ", "") for card in own.cards("task")}
     if task.endswith(words["class"]):
         words["class"] = f"single-label {words['class']}"
     is_any_classification = {"class", "binary"} <= set(targets)  # in regression: else one of the two would fit

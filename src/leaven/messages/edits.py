@@ -119,8 +119,7 @@ def _unwritten(owner: str) -> list[str]:
     """The statements that can be changed although nobody wrote them."""
     if owner in BLOCK_OWNERS:
         return block_names(owner)
-    cards = (own.read("statement", name) for name in own.names("statement") if "." not in name)
-    return [card.name for card in cards if card is not None and card.statement.default]
+    return [card.name for card in own.cards("statement") if "." not in card.name and card.statement.default]
 
 
 def _rewritten(

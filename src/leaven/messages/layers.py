@@ -79,7 +79,7 @@ def no_such_layer(
     paths = [module.path for module in layers.modules if module.path]
     tops = dict.fromkeys(parameter.name.partition(".")[0] for parameter in layers.parameters)
     id, near = "unknown-layer", list[str]()
-    label, known = "no layer matches", f"the top-level modules of {model} are {_some(map(_written, tops))}"
+    label, known = "no layer matches", f"the top-level names in {model} are {_some(map(_written, tops))}"
     match selector:
         case _ if written in paths:
             id, headline = "empty-selector", f"`{written}` of {model} has no parameters"

@@ -194,12 +194,9 @@ class RecipeReader:
         lost = [s for s in written if id(s) not in self.known and (s.name is None or s.name.path not in broken)]
         if any(s.name is None or "." not in s.name.path for s in lost):
             return  # one of the statements that could not be understood may be it
-        for name in own.names("statement"):
-            card = own.read("statement", name)
-            assert card is not None
-            if not card.statement.required or name in top or name in broken:
-                continue
-            self.scope.add(messages.missing(name, card.statement.example, self.source))
+        for card in own.cards("statement"):
+            if card.statement.required and card.name not in top and card.name not in broken:
+                self.scope.add(messages.missing(card.name, card.statement.example, self.source))
 
     def _logs(self, top: Mapping[str, list[Recognised]]) -> tuple[Invocation, ...] | None:
         """Where scores are logged; each place may be given once, in one statement or in several."""

@@ -5,6 +5,7 @@ Only the checker builds these values, so a `Recipe` has passed all checks. All a
 
 from collections.abc import Iterable
 from dataclasses import field
+from functools import cached_property
 
 from leaven.catalog.layers import LayerParameter, Layers
 from leaven.catalog.selectors import Selection
@@ -213,7 +214,7 @@ class Phase(Record):
         """
         return self.epochs.syntax is not None or self.epochs.value != Quantity(0, "epochs")
 
-    @property
+    @cached_property
     def calls(self) -> tuple[Invocation, ...]:
         """Its techniques, without `freeze`, `unfreeze` and `reinit`."""
         return tuple(one.invocation for one in self.techniques if isinstance(one, Technique))

@@ -120,9 +120,4 @@ def task_of_library(name: str) -> Task:
 @cache
 def task_by_parameter() -> dict[str, str]:
     """The task that each argument of a data statement asks for."""
-    found: dict[str, str] = {}
-    for name in own.names("task"):
-        card = own.read("task", name)
-        assert card is not None
-        found |= {parameter.name: name for parameter in card.parameters}
-    return found
+    return {parameter.name: card.name for card in own.cards("task") for parameter in card.parameters}

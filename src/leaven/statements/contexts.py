@@ -53,10 +53,10 @@ class Recognised(Record):
 
 def by_name(recognised: Iterable[Recognised]) -> dict[str, list[Recognised]]:
     """The statements by the name of their card."""
-    found: dict[str, list[Recognised]] = {}
-    for one in recognised:
-        found.setdefault(one.card.bare_name, []).append(one)
-    return found
+    by_card: dict[str, list[Recognised]] = {}
+    for statement in recognised:
+        by_card.setdefault(statement.card.bare_name, []).append(statement)
+    return by_card
 
 
 def changes_model(statement: BodyStatement) -> bool:
@@ -146,11 +146,8 @@ def _report_unknown(statement: syntax.Statement, context: str, scope: Scope) -> 
     if scope.report_undefined(statement.name) is not None:
         return None
     keywords = KEYWORDS if context == "recipe" else ()
-    near = respelt or [
-        word
-        for word in lookup.nearest(path, (*here, *keywords))
-        if word not in (*EDITS, *keywords) or is_misspelling(path, word)
-    ]
+    similar = lookup.nearest(path, (*here, *keywords))
+    near = respelt or [word for word in similar if word not in (*EDITS, *keywords) or is_misspelling(path, word)]
     scope.add(messages.unknown(statement, context, near))
     is_certain = len(near) == 1 and near[0] not in EDITS and (respelt or is_misspelling(path, near[0]))
     return _card(near[0], context, scope) if is_certain else None
@@ -167,11 +164,10 @@ def _names_in(context: str) -> list[str]:
 
 def arguments_in_block(recognised: Recognised) -> list[syntax.Argument]:
     """What is written in a block as if it were a statement, and is an argument: `phase "head" { epochs 2 }`."""
-    block = recognised.statement.block
     given = {argument.keyword.path for argument in recognised.statement.arguments if argument.keyword}
     return [
-        syntax.Argument(one.name, one.arguments[0].value, one.span)
-        for one in (block.statements if block is not None else ())
-        if isinstance(one, syntax.Statement) and len(one.arguments) == 1 and one.arguments[0].keyword is None
-        if recognised.card.parameter(one.name.path) and one.name.path not in given
+        syntax.Argument(inner.name, inner.arguments[0].value, inner.span)
+        for inner in recognised.statement.inner
+        if isinstance(inner, syntax.Statement) and len(inner.arguments) == 1 and inner.arguments[0].keyword is None
+        if recognised.card.parameter(inner.name.path) and inner.name.path not in given
     ]

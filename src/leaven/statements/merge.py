@@ -19,7 +19,6 @@ from leaven.catalog.statement_keys import (
 )
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
-from leaven.language.source import Span
 from leaven.messages import edits as messages
 from leaven.messages.spelling import MAX_SUGGESTIONS, is_misspelling
 from leaven.statements.changed_arguments import changed_statement
@@ -188,11 +187,8 @@ class _Editing:
         """Whether another edit sets the same arguments of the phase's own statement."""
         at = self._last(("phase", phase))
         changes = self.changes.get(at, []) if at is not None else []
-        inner = [one for change in changes if change.block for one in change.block.statements]
-        return any(
-            isinstance(one, syntax.Statement) and is_edit(one) and _sets(one, name) >= _sets(edit, name)
-            for one in inner
-        )
+        inner = [s for change in changes for s in change.inner if isinstance(s, syntax.Statement)]
+        return any(is_edit(statement) and _sets(statement, name) >= _sets(edit, name) for statement in inner)
 
     def _from_default(self, edit: syntax.Statement, target: syntax.Name, key: Key) -> int | None:
         """The position of the default statement, now added: it can be changed although nobody wrote it."""
@@ -200,7 +196,10 @@ class _Editing:
         if len(key) > 1 or card is None or not (self.owner in BLOCK_OWNERS or card.statement.default):
             return None
         written = default_statement(f"{self.owner}.{target.path}" if self.owner in BLOCK_OWNERS else target.path)
-        self._append(_relocated(written, edit.span))
+        # With the place of the edit, so that reports point at something written.
+        arguments = tuple(replace(argument, span=edit.span) for argument in written.arguments)
+        name = replace(written.name, span=edit.span)
+        self._append(replace(written, name=name, arguments=arguments, span=edit.span))
         return len(self.statements) - 1
 
     def _missing(self, edit: syntax.Statement, target: syntax.Name, key: Key) -> None:
@@ -236,13 +235,3 @@ def _sets(edit: syntax.Statement, name: str) -> set[str]:
     target, _ = target_of(edit)
     is_its = target is not None and target.path == name
     return {argument.keyword.path for argument in edit.arguments if argument.keyword} if is_its else set()
-
-
-def _relocated(statement: syntax.Statement, span: Span) -> syntax.Statement:
-    """A default statement with the place of the edit that touches it, so that reports point at something written."""
-    return replace(
-        statement,
-        name=replace(statement.name, span=span),
-        span=span,
-        arguments=tuple(replace(argument, span=span) for argument in statement.arguments),
-    )

@@ -76,12 +76,14 @@ def apply(options: Options, assembled: Assembled) -> None:
         parsed = parse(option_source("with", text))
         assembled.diagnostics += parsed.diagnostics
         add(assembled, parsed.tree.statements)
+    weights = ("model.pretrained", "model.weights")
+    sets_weights = options.checkpoint is not None or any(text.startswith(weights) for text in options.settings)
     for flag in ("model", "data", "output", "checkpoint"):
         text = getattr(options, flag)
         if text is not None and flag not in assembled.args:
             statement, errors = _flag(flag, text)
             assembled.diagnostics += errors
-            if statement is not None and flag == "model" and not _sets_weights(options):
+            if statement is not None and flag == "model" and not sets_weights:
                 assembled.diagnostics += _dropped_weights(statement, assembled)
             if statement is not None and flag in ("model", "data"):
                 replace_value(assembled, statement)
@@ -96,13 +98,6 @@ def apply(options: Options, assembled: Assembled) -> None:
     add(assembled, changes)
 
 
-def _sets_weights(options: Options) -> bool:
-    """Whether another option says which weights the model has."""
-    return options.checkpoint is not None or any(
-        text.startswith(("model.pretrained", "model.weights")) for text in options.settings
-    )
-
-
 def _dropped_weights(statement: syntax.Statement, assembled: Assembled) -> list[Diagnostic]:
     """A warning where `--model` names a model without its weights, and the recipe's model is pretrained."""
     value = statement.arguments[0].value
@@ -111,7 +106,7 @@ def _dropped_weights(statement: syntax.Statement, assembled: Assembled) -> list[
         return []
     cards = lookup.find("model", name.path)
     models = [one for one in assembled.statements if isinstance(one, syntax.Statement) and one.name.path == "model"]
-    asked = next((_weights_in(each.value) for one in models for each in one.arguments[:1]), None)
+    asked = next((_weights_in(argument.value) for model in models for argument in model.arguments[:1]), None)
     is_pretrained = asked is not None and isinstance(asked.value, syntax.Literal) and asked.value.value is True
     if asked is None or not is_pretrained or not cards or not cards[0].model.has_weights:
         return []
@@ -148,8 +143,8 @@ def _flag(flag: str, text: str) -> tuple[syntax.Statement | None, tuple[Diagnost
 
 def _source_named(path: str) -> str:
     """What recipes call data at such a path: by its ending, else a folder."""
-    cards = [card for name in own.names("data") if (card := own.read("data", name)) is not None]
-    return next((card.name for card in cards if card.data.endings and path.endswith(card.data.endings)), "folder")
+    named = (card.name for card in own.cards("data") if card.data.endings and path.endswith(card.data.endings))
+    return next(named, "folder")
 
 
 def _is_path(text: str) -> bool:

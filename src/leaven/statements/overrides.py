@@ -16,14 +16,15 @@ _STATEMENTS = {"build_model": "model", "build_data": "data", "loss": "loss", "op
 
 def replace_overridden(statements: Sequence[BodyStatement]) -> list[BodyStatement]:
     """The statements, with overrides in the places of those that they replace, whose blocks they keep."""
-    found = [_with_block(statement) for statement in statements]
-    for override in list(found):
+    replaced = [_with_block(statement) for statement in statements]
+    for override in list(replaced):
         meant = _as_statement(override)
         if meant is not None:
-            earlier = [one for one in found if isinstance(one, syntax.Statement) and one.name == meant.name]
+            earlier = [s for s in replaced if isinstance(s, syntax.Statement) and s.name == meant.name]
             meant = replace(meant, block=earlier[-1].block if earlier else None)
-            found = [meant if one is override else one for one in found if not any(one is other for other in earlier)]
-    return found
+            kept = [s for s in replaced if not any(s is other for other in earlier)]
+            replaced = [meant if statement is override else statement for statement in kept]
+    return replaced
 
 
 def _with_block(statement: BodyStatement) -> BodyStatement:

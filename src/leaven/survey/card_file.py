@@ -19,15 +19,15 @@ if TYPE_CHECKING:
     from leaven.catalog.traits import Traits
     from leaven.survey.signature import Entry, Signature
 
-_TOLD_EVERY = 10
+_REPORTED_EVERY = 10
 
 
 class CardFile:
-    """The cards of one kind, in the order in which a bare name is looked up. `tell` is called with how far they are."""
+    """The cards of one kind, in the order in which a bare name is looked up. `report` is called with the progress."""
 
-    def __init__(self, kind: str, tell: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(self, kind: str, report: Callable[[str], None] = lambda _: None) -> None:
         self.kind = kind
-        self._tell = tell
+        self._report = report
         self.cards: list[dict[str, Any]] = []
         self.names: dict[str, list[int]] = {}  # the friendly names, which are listed and suggested
         self.spellings: dict[str, list[int]] = {}  # the others that are understood
@@ -35,10 +35,10 @@ class CardFile:
         self._signatures: dict[str, int] = {}
 
     def counted(self, names: Sequence[str]) -> Iterator[str]:
-        """The names of which cards are made, some of them told by their number."""
+        """The names of which cards are made, some of them reported by their number."""
         for number, name in enumerate(names, 1):
-            if number % _TOLD_EVERY == 0:
-                self._tell(f"{number:,} of {len(names):,}")
+            if number % _REPORTED_EVERY == 0:
+                self._report(f"{number:,} of {len(names):,}")
             yield name
 
     def add(
@@ -53,15 +53,16 @@ class CardFile:
     ) -> dict[str, Any]:
         """Adds a card; the first spelling is the friendly one."""
         number = len(self.cards)
-        card: dict[str, Any] = {"name": name, "target": target, "friendly": spellings[0]}
-        if summary:
-            card["summary"] = summary
-        if signature.parameters:
-            card["parameters"] = signature.parameters
-        if signature.open_ended:
-            card["open_ended"] = True
-        if traits is not None and (chosen := differences(type(traits)(), traits)):
-            card["traits"] = chosen
+        fields = {
+            "name": name,
+            "target": target,
+            "friendly": spellings[0],
+            "summary": summary,
+            "parameters": signature.parameters,
+            "open_ended": signature.open_ended,
+            "traits": differences(type(traits)(), traits) if traits is not None else {},
+        }
+        card = {field: value for field, value in fields.items() if value}
         self.cards.append(card)
         self.names.setdefault(spellings[0], []).append(number)
         for spelling in spellings[1:]:
@@ -71,14 +72,8 @@ class CardFile:
     def add_class(self, class_: type, target: str, signature: "Signature", traits: "Traits") -> None:
         """Adds the card of a class by the last name of its import path, and by that of its library."""
         library, *_, name = target.split(".")
-        self.add(
-            f"{library}.{name}",
-            target,
-            signature,
-            spellings=spellings(name, self.kind),
-            summary=first_sentence(class_.__doc__),
-            traits=traits,
-        )
+        summary, known_as = first_sentence(class_.__doc__), spellings(name, self.kind)
+        self.add(f"{library}.{name}", target, signature, spellings=known_as, summary=summary, traits=traits)
 
     def spell(self, spelling: str, number: int) -> None:
         """Makes a card available under one more spelling."""

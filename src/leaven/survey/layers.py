@@ -31,6 +31,7 @@ from torch import Tensor, nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from leaven.formats.python_modules import load_module
+from leaven.runtime.model.text import head_of
 from leaven.survey import model_parts, transformers_models
 
 _TRIAL_SECONDS = 60.0  # long enough for a busy machine to give the same answer
@@ -39,9 +40,7 @@ _SOME_CLASSES = 10
 _SAMPLES = 2  # in a trial; batch norm needs more than one
 
 _Shape = tuple[int, ...]
-_Use = tuple[
-    str, str, _Shape
-]  # a component, its arguments, and the shape that it takes: alike wherever it is in a model
+_Use = tuple[str, str, _Shape]  # a component, its arguments, and the shape that it takes: alike wherever it is
 
 
 def answer(request: dict[str, Any]) -> dict[str, Any]:
@@ -124,19 +123,20 @@ def _build(request: dict[str, Any], changes: dict[str, Any]) -> nn.Module:
     if "text_config" in request:
         return transformers_models.build(request)
     if "file" in request:
-        made = _user_definition(request["file"], request["name"])
-        if not isinstance(made, nn.Module):
-            made = made(**arguments)
+        model = _user_definition(request["file"], request["name"])
+        if not isinstance(model, nn.Module):
+            model = model(**arguments)
     elif request["target"] == "timm.create_model":
         import timm
 
-        made = timm.create_model(request["timm_name"], pretrained=False, **arguments)
+        model = timm.create_model(request["timm_name"], pretrained=False, **arguments)
     else:
         constructor = _imported(request["target"])
-        made = constructor(**_without_weights(constructor), **arguments)
-    if not isinstance(made, nn.Module):
-        raise TypeError(f"it returns {type(made).__name__}, not a torch.nn.Module")
-    return made
+        without_weights = {name: None for name in ("weights", "weights_backbone") if name in _parameters(constructor)}
+        model = constructor(**without_weights, **arguments)
+    if not isinstance(model, nn.Module):
+        raise TypeError(f"it returns {type(model).__name__}, not a torch.nn.Module")
+    return model
 
 
 def _imported(path: str) -> Any:
@@ -147,10 +147,6 @@ def _imported(path: str) -> Any:
 @functools.cache
 def _parameters(constructor: Any) -> frozenset[str]:
     return frozenset(inspect.signature(constructor).parameters)
-
-
-def _without_weights(constructor: Any) -> dict[str, Any]:
-    return {name: None for name in ("weights", "weights_backbone") if name in _parameters(constructor)}
 
 
 def _user_definition(file: str, name: str) -> Any:
@@ -188,10 +184,8 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
     order, output = trial.order, trial.shapes.get("", [])
     modules = dict(model.named_modules())
     position = {path: number for number, path in enumerate(modules)}
-    parameters: list[tuple[str, int, list[int], str, str]] = []
-    for name, parameter in model.named_parameters():
-        owner = name.rpartition(".")[0]
-        parameters.append((name, parameter.numel(), list(parameter.shape), type(modules[owner]).__name__, owner))
+    owned = [(name, parameter, name.rpartition(".")[0]) for name, parameter in model.named_parameters()]
+    parameters = [(name, p.numel(), list(p.shape), type(modules[owner]).__name__, owner) for name, p, owner in owned]
     if order:
         parameters.sort(key=lambda entry: (order[entry[4]], position[entry[4]]))
     arguments = request.get("arguments", {})
@@ -309,7 +303,7 @@ def _flops(counter: FlopCounterMode, model: nn.Module) -> dict[str, int]:
 def _parts(model: nn.Module, request: dict[str, Any]) -> tuple[list[str], list[str], list[list[str]]]:
     """The paths of the modules that are the head, which computes the task's output, the stem, and each stage."""
     if "text_config" in request:
-        return transformers_models.head(model), transformers_models.stem(model), transformers_models.stages(model)
+        return head_of(model), transformers_models.stem(model), transformers_models.stages(model)
     stem = model_parts.stem(model)
     if "pipeline" in request:
         head = model_parts.last_stage(model)
@@ -335,13 +329,13 @@ def _sized_by_classes(model: nn.Module, request: dict[str, Any]) -> list[str]:
     return []
 
 
-def reply(answered: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+def reply(answer: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """Read a request from stdin, and write the answer to stdout."""
     request = json.load(sys.stdin)
     warnings.simplefilter("ignore")
     with contextlib.redirect_stdout(sys.stderr):  # what libraries and user code print
-        found = answered(request)
-    json.dump(found, sys.stdout, separators=(",", ":"))
+        reply = answer(request)
+    json.dump(reply, sys.stdout, separators=(",", ":"))
 
 
 if __name__ == "__main__":

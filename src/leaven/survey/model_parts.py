@@ -28,8 +28,8 @@ _SEARCHED_DEPTH = 3
 
 def head(model: nn.Module) -> list[str]:
     """The classifier as timm names it, or the last linear layer (else convolution) of a torchvision classifier."""
-    if told := _configuration(model):
-        return _existing(model, told.get("classifier"))
+    if config := _configuration(model):
+        return _existing(model, config.get("classifier"))
     if not type(model).__module__.startswith("torchvision.models"):
         return []
     if type(model).__module__.split(".")[2] in ("detection", "segmentation", "video", "optical_flow"):
@@ -43,13 +43,13 @@ def head(model: nn.Module) -> list[str]:
 
 def _configuration(model: nn.Module) -> dict[str, Any]:
     """timm's configuration of its model; empty for others."""
-    told = getattr(model, "pretrained_cfg", None)
-    return told if isinstance(told, dict) else {}
+    config = getattr(model, "pretrained_cfg", None)
+    return config if isinstance(config, dict) else {}
 
 
-def _existing(model: nn.Module, told: Any) -> list[str]:
+def _existing(model: nn.Module, named: Any) -> list[str]:
     """Those of the named paths that are modules with parameters."""
-    paths = [told] if isinstance(told, str) else list(told or ())
+    paths = [named] if isinstance(named, str) else list(named or ())
     modules = dict(model.named_modules())
     return [path for path in paths if path in modules and has_weights(modules[path])]
 
@@ -98,8 +98,8 @@ def stem(model: nn.Module) -> list[str]:
 
 
 def _first_convolutions(model: nn.Module) -> list[str]:
-    if told := _existing(model, _configuration(model).get("first_conv")):
-        return told
+    if named := _existing(model, _configuration(model).get("first_conv")):
+        return named
     return [path for path, module in model.named_modules() if path and isinstance(module, _CONVOLUTIONS)][:1]
 
 
@@ -132,8 +132,8 @@ def _norm_after(model: nn.Module, path: str) -> list[str]:
 
 def stages(model: nn.Module, stem: list[str]) -> list[list[str]]:
     """The stages of the body from input to output, each as the paths of its modules."""
-    told = [[path for path in stage if path not in stem] for stage in _told_stages(model)]
-    return [stage for stage in told if stage] or _named_stages(model, stem)
+    grouped = [[path for path in stage if path not in stem] for stage in _timm_stages(model)]
+    return [stage for stage in grouped if stage] or _named_stages(model, stem)
 
 
 def pipeline_stages(model: nn.Module, stem: list[str], head: list[str]) -> list[list[str]]:
@@ -142,7 +142,7 @@ def pipeline_stages(model: nn.Module, stem: list[str], head: list[str]) -> list[
     return [[path] for path, child in model.named_children() if has_weights(child) and path not in taken]
 
 
-def _told_stages(model: nn.Module) -> list[list[str]]:
+def _timm_stages(model: nn.Module) -> list[list[str]]:
     """The stages by timm's own grouping of parameters."""
     try:
         blocks: Any = model.group_matcher(coarse=True)["blocks"]  # type: ignore[operator]
@@ -228,8 +228,8 @@ def _is_transition(module: nn.Module) -> bool:
 
 def input_channels(model: nn.Module, arguments: dict[str, Any]) -> int | None:
     """How many channels the model takes: as timm says, or as the first convolution takes them."""
-    if told := _configuration(model):
-        return int(arguments.get("in_chans") or told["input_size"][0])
+    if config := _configuration(model):
+        return int(arguments.get("in_chans") or config["input_size"][0])
     for path in _first_convolutions(model):
         module = model.get_submodule(path)
         if isinstance(module, _CONVOLUTIONS):
@@ -252,8 +252,8 @@ def classes(model: nn.Module, head: list[str]) -> int | None:
 
 def fixed_input_size(model: nn.Module, arguments: dict[str, Any]) -> list[int] | None:
     """The only height and width that the model takes; None where it takes others."""
-    if told := _configuration(model):
-        return usual_size(model, arguments) if told.get("fixed_input_size") else None
+    if config := _configuration(model):
+        return usual_size(model, arguments) if config.get("fixed_input_size") else None
     side = getattr(model, "image_size", None)
     if isinstance(side, int):
         return [side, side]
@@ -264,8 +264,8 @@ def usual_size(model: nn.Module, arguments: dict[str, Any]) -> list[int] | None:
     """The height and width that the model was made for."""
     if asked := arguments.get("img_size") or arguments.get("image_size"):
         return _pair(asked)
-    if told := _configuration(model):
-        return [int(side) for side in told["input_size"][1:]]
+    if config := _configuration(model):
+        return [int(side) for side in config["input_size"][1:]]
     if type(model).__name__ == "Inception3":
         return [299, 299]
     side = getattr(model, "image_size", None)

@@ -87,8 +87,11 @@ def _read(callable_: Callable[..., Any], documentation: str | None) -> Signature
             if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
                 found.setdefault(parameter.name, parameter)
         rest = next((parameter.name for parameter in parameters if parameter.kind is parameter.VAR_KEYWORD), None)
-        is_open = rest is not None and _uses_rest(constructor, rest)
-        if rest is None or not _forwards(constructor, rest):
+        code = _code(constructor)
+        # A constructor that drops its `**kwargs` would hide a misspelt argument.
+        is_open = rest is not None and len(re.findall(rf"\b{rest}\b", code)) > 1
+        forwards = rf"super\([^)]*\)\.__init__\([^()]*(\([^()]*\)[^()]*)*\*\*{rest}"
+        if rest is None or re.search(forwards, code) is None:
             break
     signature = _assemble(found.values(), _documented(callable_, documentation))
     signature.open_ended = is_open
@@ -119,15 +122,6 @@ def _evaluated(annotation: object, scope: dict[str, Any]) -> object:
         return eval(annotation, scope)
     except (NameError, TypeError, AttributeError, SyntaxError):
         return _EMPTY
-
-
-def _uses_rest(constructor: Callable[..., Any], rest: str) -> bool:
-    """Whether `**kwargs` are used; a constructor that drops them would hide a misspelt argument."""
-    return len(re.findall(rf"\b{rest}\b", _code(constructor))) > 1
-
-
-def _forwards(constructor: Callable[..., Any], rest: str) -> bool:
-    return re.search(rf"super\([^)]*\)\.__init__\([^()]*(\([^()]*\)[^()]*)*\*\*{rest}", _code(constructor)) is not None
 
 
 def _code(function: Callable[..., Any]) -> str:
@@ -184,8 +178,7 @@ def set_default(entry: Entry, value: object, summary: str = "") -> None:
         entry["default"] = plain(value)
     except ValueError:
         entry["default"] = None
-        told = f"Default: {describe(value)}."
-        summary = f"{summary} {told}" if summary else told
+        summary = f"{summary} Default: {describe(value)}.".strip()
     if entry["default"] is None:
         del entry["default"]
     if summary:

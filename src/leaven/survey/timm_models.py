@@ -41,13 +41,9 @@ def survey(cards: CardFile) -> None:
     renamed = registry.get_deprecated_models()
     for name in cards.counted(timm.list_models()):
         entry = timm.model_entrypoint(name)
+        summary, traits = first_sentence(entry.__doc__), pretrained_traits(name)
         card = cards.add(
-            f"timm.{name}",
-            "timm.create_model",
-            Signature(),
-            spellings=(name,),
-            summary=first_sentence(entry.__doc__),
-            traits=pretrained_traits(name),
+            f"timm.{name}", "timm.create_model", Signature(), spellings=(name,), summary=summary, traits=traits
         )
         _add_signature(cards, card, entry)
     cards.renamed.update({old: f"timm.{new}" for old, new in renamed.items() if new})
@@ -96,12 +92,12 @@ def pretrained_traits(name: str) -> ModelTraits:
 
 
 def _traits(name: str, configuration: PretrainedCfg) -> ModelTraits:
-    told = {field: signatures.plain(getattr(configuration, field, None)) for field in _CONFIGURATION}
+    published = {field: signatures.plain(getattr(configuration, field, None)) for field in _CONFIGURATION}
     return ModelTraits(
         timm_name=name,
         classes=configuration.num_classes,
         has_weights=bool(configuration.has_weights),
         has_fixed_input_size=bool(configuration.fixed_input_size),
         is_squashed=configuration.crop_mode == "squash",
-        **{_CONFIGURATION[field]: as_tuples(value) for field, value in told.items() if value is not None},
+        **{_CONFIGURATION[field]: as_tuples(value) for field, value in published.items() if value is not None},
     )

@@ -47,34 +47,20 @@ def survey(cards: CardFile) -> None:
         given = {"weights_backbone": None} if is_detector else {}
         construction = watch(entry, weights=None, progress=False, **given) if given or family not in _TASKS else None
         known = constructor_signature(construction).names() if construction is not None else set()
+        other = next((task for start, task in _OTHER_DETECTORS.items() if name.startswith(start)), None)
+        backbone_layers = 6 if "mobilenet" in name else 5  # as torchvision counts them in `trainable_backbone_layers`
         traits = _published(name)._replace(
-            task=_task(name, family),
-            backbone_layers=_backbone_layers(name) if is_detector else None,
+            task=other or _TASKS.get(family, "image-classification"),
+            backbone_layers=backbone_layers if is_detector else None,
             has_fixed_input_size=bool(known & {"image_size", "input_size"}),
             has_auxiliary_outputs="aux_logits" in known,
             has_own_backbone="weights_backbone" in signatures.read(entry).names(),
         )
-        card = cards.add(
-            f"torchvision.{name}",
-            f"{package}.{entry.__name__}",
-            Signature(),
-            spellings=(name,),
-            summary=first_sentence(entry.__doc__),
-            traits=traits,
-        )
+        target, summary = f"{package}.{entry.__name__}", first_sentence(entry.__doc__)
+        card = cards.add(f"torchvision.{name}", target, Signature(), spellings=(name,), summary=summary, traits=traits)
         if is_detector:
             signature = Signature([*signature.parameters, _BACKBONE], signature.open_ended)
         _add_signature(cards, card, signature, construction)
-
-
-def _task(name: str, family: str) -> str:
-    other = next((task for start, task in _OTHER_DETECTORS.items() if name.startswith(start)), None)
-    return other or _TASKS.get(family, "image-classification")
-
-
-def _backbone_layers(name: str) -> int:
-    """As torchvision counts them in `trainable_backbone_layers`."""
-    return 6 if "mobilenet" in name else 5
 
 
 def _add_signature(cards: CardFile, card: dict[str, Any], own: Signature, construction: Construction | None) -> None:

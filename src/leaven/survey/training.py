@@ -78,13 +78,13 @@ def _holds(trial: Callable[[Any], bool], class_: Any) -> bool:
 
 
 def _compares_classes(loss: Any) -> bool:
-    """It takes a score for each class and the indices of the right ones."""
+    """Whether it takes a score for each class and the indices of the right ones."""
     result: Tensor = loss(torch.zeros(4, 3), torch.tensor([0, 1, 2, 0]))
     return result.ndim == 0
 
 
 def _compares_numbers(loss: Any) -> bool:
-    """It is smallest where the outputs are the targets."""
+    """Whether it is smallest where the outputs are the targets."""
 
     def at(distance: float, target: Tensor) -> float:
         return float(loss(target + distance, target))
@@ -94,7 +94,7 @@ def _compares_numbers(loss: Any) -> bool:
 
 
 def _compares_yes_and_no(loss: Any) -> bool:
-    """It falls for a 1 the larger the output is, and for a 0 the smaller."""
+    """Whether larger outputs lower it for a 1, and smaller ones for a 0."""
 
     def at(output: float, target: float) -> float:
         return float(loss(torch.full((4, 3), float(output)), torch.full((4, 3), float(target))))
@@ -130,11 +130,6 @@ def survey_timm_optimizers(cards: CardFile) -> None:
             if parameter["name"] in bound:
                 signatures.set_default(parameter, bound[parameter["name"]], parameter.get("summary", ""))
                 parameter["passes_default"] = True
-        cards.add(
-            f"timm.{name}",
-            signatures.import_path(class_),
-            signature,
-            spellings=(name,),
-            summary=info.description or first_sentence(class_.__doc__),
-            traits=OptimizerTraits(_needs_closure(class_), bool(info.second_order)),
-        )
+        target, summary = signatures.import_path(class_), info.description or first_sentence(class_.__doc__)
+        traits = OptimizerTraits(_needs_closure(class_), bool(info.second_order))
+        cards.add(f"timm.{name}", target, signature, spellings=(name,), summary=summary, traits=traits)

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from leaven.runtime.model.text import from_configuration, head_of
+from leaven.runtime.model.text import from_configuration
 from leaven.survey.model_parts import has_weights
 
 LENGTH = 32  # of the texts in a trial, in tokens
@@ -24,14 +24,9 @@ def inputs(samples: int) -> dict[str, Tensor]:
     return {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
 
 
-def head(model: nn.Module) -> list[str]:
-    """The modules outside the base model."""
-    return head_of(model)
-
-
 def stem(model: nn.Module) -> list[str]:
     """The embeddings."""
-    base = _base(model)
+    base = str(getattr(model, "base_model_prefix", ""))
     children = dict(model.named_modules())[base].named_children()
     return [f"{base}.{path}" for path, child in children if "embed" in path.lower() and has_weights(child)]
 
@@ -41,7 +36,3 @@ def stages(model: nn.Module) -> list[list[str]]:
     rows = [(path, module) for path, module in model.named_modules() if isinstance(module, nn.ModuleList)]
     path, longest = max(rows, key=lambda row: len(row[1]), default=("", nn.ModuleList()))
     return [[f"{path}.{number}"] for number in range(len(longest))]
-
-
-def _base(model: nn.Module) -> str:
-    return str(getattr(model, "base_model_prefix", ""))
