@@ -82,7 +82,7 @@ def _recipe_of_folder(look: FolderLook, target: Path, model: str, epochs: int | 
         block = f" {{ tokenize max_length={_max_length(model, target)} }}"
         body = training_on_texts(look.total, epochs, scratch)
     if look.classes:
-        classes = f", classes={_list(look.classes)}"
+        classes = f", classes={value_text(look.classes)}"
     names = ", ".join(map(word, list(look.images)[:5])) + ", …" * (len(look.images) > 5)
     return (
         f"# {len(look.images)} classes, {look.total:,} {look.noun}: {names}.\n"
