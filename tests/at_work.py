@@ -67,7 +67,7 @@ def program(folder: Path, recipe: str, name: str = "recipe") -> Path:
         os.chdir(before)
     file = folder / f"{name}.py"
     file.write_text(text, encoding="utf-8")
-    (folder / PLAN).write_text(to_json(plan), encoding="utf-8")
+    (folder / PLAN).write_text(to_json(plan, text), encoding="utf-8")
     return file
 
 

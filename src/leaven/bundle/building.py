@@ -17,7 +17,7 @@ from torch import nn
 from leaven.bundle.limits import TooLarge
 from leaven.bundle.source_code import Code, Sources, point_at
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.builder import Change, torchvision_models, without_weights
+from leaven.runtime.model.builder import Change, without_weights
 from leaven.runtime.model.heads import replace_head
 from leaven.runtime.model.text import from_configuration
 from leaven.tasks import find as find_task
@@ -95,7 +95,8 @@ class Torchvision(_LibraryModel):
         import torchvision
         from torchvision import models
 
-        if not any(self.name in models.list_models(module=each) for each in torchvision_models()):
+        packages = (models, models.segmentation, models.detection)
+        if not any(self.name in models.list_models(module=each) for each in packages):
             raise Failure(f"torchvision {torchvision.__version__} has no model {self.name}")
         _refuse_fetching(self.arguments)
         extra: dict[str, Any] = {}
@@ -142,7 +143,7 @@ class Components:
     def build(self, code: Code) -> nn.Module:
         if len(self.parts) > MOST_COMPONENTS:
             raise Failure(f"a model of {len(self.parts)} components is too large")
-        return nn.Sequential(*(_built(name, _component(name), **arguments) for name, arguments in self.parts))
+        return nn.Sequential(*(_built(name, component(name), **arguments) for name, arguments in self.parts))
 
 
 class Own:
@@ -332,7 +333,7 @@ def _refuse_fetching(arguments: Mapping[str, Any]) -> None:
         raise Failure(f"a bundle's model is built without `{fetching[0]}`: its weights are in the bundle")
 
 
-def _component(name: str) -> Any:
+def component(name: str) -> Any:
     """A class of `leaven.components`, whose file is named like it."""
     if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name):
         raise Failure(f"there is no component {name}")

@@ -1,7 +1,7 @@
-"""The bundle of a finished run: how its model is built comes from what was recorded when the program built it.
+"""The bundle of a finished run: how its model is built comes from the plan.
 
-A model that libraries or components made is described by their calls, and loading it runs no code. One that the
-program changed in another way, or that the user's code makes or changes, is built by that code, for whoever trusts it.
+A model that libraries or components made is described by their calls, and loading it runs no code. One that the user's
+code makes or changes is built by that code, and one of a program that was edited by the program, for whoever trusts it.
 """
 
 import inspect
@@ -13,18 +13,8 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from leaven.bundle import golden
-from leaven.bundle.building import (
-    BuiltBy,
-    BuiltFirst,
-    Changed,
-    Components,
-    Own,
-    Timm,
-    Torchvision,
-    Transformers,
-    plain,
-    runs_code,
-)
+from leaven.bundle.building import BuiltBy, BuiltFirst, Changed, Own, plain, runs_code
+from leaven.bundle.from_plan import planned_builder, planned_over
 from leaven.bundle.inputs import candidates
 from leaven.bundle.over import Over
 from leaven.bundle.saving import rebuilt, save
@@ -33,7 +23,7 @@ from leaven.formats.run_folder import BUNDLE
 from leaven.formats.tables import PLAIN
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import USER_FILE, Failure
-from leaven.runtime.model.builder import Built, Change, built, record
+from leaven.runtime.model.builder import Change, built, record
 from leaven.runtime.model.masks import has_masks
 from leaven.runtime.run.run import Run
 from leaven.techniques.adapters.adapter import adapters_of
@@ -158,7 +148,7 @@ def _ways(model: nn.Module) -> Iterator[BuiltBy]:
 
 def _first_ways(model: nn.Module) -> Iterator[BuiltFirst]:
     known = built(model)
-    if (described := _described(model, known)) is not None:
+    if (described := planned_builder(model, known)) is not None:
         yield described
     if known.function is not None:
         file = inspect.getsourcefile(known.function)
@@ -167,40 +157,6 @@ def _first_ways(model: nn.Module) -> Iterator[BuiltFirst]:
             yield Own(file, known.function.__name__, known.arguments, reads=[each for each in used if each])
 
 
-def _described(model: nn.Module, known: Built) -> BuiltFirst | None:
-    """The calls that made a model, as data; None where they are not known, or not plain data."""
-    made = known.made
-    try:
-        if made is None:
-            return _components(model)
-        match made.by:
-            case "timm":
-                return Timm(made.name, head=known.head, fitted=known.fitted, arguments=made.arguments)
-            case "torchvision":
-                arguments = {**made.arguments, **({} if known.has_auxiliary_heads else {"aux_logits": False})}
-                return Torchvision(made.name, head=known.head, fitted=known.fitted, arguments=arguments)
-            case "transformers":
-                return Transformers(made.name, made.arguments["config"], made.arguments["pooling"], known.head)
-            case "user":
-                return Own(made.place, made.name, made.arguments, known.head)
-    except Failure:  # a bundle can't hold such arguments
-        return None
-    return _components(model)
-
-
-def _components(model: nn.Module) -> Components | None:
-    """A chain of Leaven's components."""
-    layers = list(model) if type(model) is nn.Sequential else [model]
-    calls = [built(layer).made for layer in layers]
-    if not calls or any(call is None or call.by != "component" for call in calls):
-        return None
-    return Components([(call.name, call.arguments) for call in calls if call is not None])
-
-
 def _over(model: nn.Module) -> Over | None:
     """Where the weights are that stay out of the bundle, if adapters were not merged."""
-    known = built(model)
-    if not adapters_of(model) or known.weights is None:
-        return None
-    new: Any = known.weights.new or ((known.head[0],) if known.head is not None else ())
-    return Over(known.weights.package, known.weights.tag, known.weights.file, new)
+    return planned_over(built(model)) if adapters_of(model) else None

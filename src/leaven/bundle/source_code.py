@@ -19,6 +19,7 @@ from leaven.formats import user_sources
 from leaven.formats.python_modules import is_installed, is_library, load_module
 from leaven.formats.user_sources import FOLDER, UnreadableSource
 from leaven.runtime.failures import Failure
+from leaven.runtime.model.builder import without_published
 
 TOKENIZER = "tokenizer"  # the folder of the files of a tokenizer, which hold no code
 
@@ -106,6 +107,7 @@ class Code:
                 raise Failure(
                     f"{member} in {self.bundle} can't be run: {type(problem).__name__}: {problem}"
                 ) from problem
+        without_published(module)
         self._modules[member] = module
         return module
 

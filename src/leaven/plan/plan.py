@@ -63,6 +63,9 @@ class StoredInputs:
     file: Value
 
 
+Maker = Literal["timm", "torchvision", "transformers", "components", "bundle", "user"]
+
+
 @dataclass(frozen=True, slots=True)
 class BuildModel:
     """How the model is built, filled with weights, and its head fitted. `new` are the layers that are not loaded."""
@@ -74,14 +77,26 @@ class BuildModel:
     fitted_head: Call | None  # what fits a head that is more than a layer, where no argument does it
     removes_auxiliary_heads: bool
     inputs: PublishedInputs | StoredInputs | None
-    is_bundle: bool  # whether it is the model in a bundle, with its weights
+    by: Maker
     because: Reasons = field(compare=False)
     because_weights: Reasons = field(compare=False)
 
     @property
+    def is_bundle(self) -> bool:
+        """Whether it is the model in a bundle, with its weights."""
+        return self.by == "bundle"
+
+    @property
     def loads_itself(self) -> bool:
         """Whether what builds the model also loads its weights from a package."""
-        return isinstance(self.source, Call) and self.source.target == "leaven.runtime.text_model"
+        return self.by == "transformers"
+
+    @property
+    def name(self) -> str:
+        """The name under which its library has it: `resnet18`."""
+        if isinstance(self.source, Chain):
+            return ""
+        return str(self.source.arguments[0].value) if self.by == "timm" else self.source.name
 
 
 # -- the data

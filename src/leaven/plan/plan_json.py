@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass
 from typing import Any
 
+from leaven.formats.run_folder import program_hash
 from leaven.plan import plan as steps
 from leaven.plan import values
 from leaven.plan.plan import Plan
@@ -21,11 +22,12 @@ _CLASSES: Mapping[str, type] = {
     for name, found in vars(room).items()
     if isinstance(found, type) and is_dataclass(found)
 }
-_UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: lambda plan: plan}  # each to the next format
 
 
-def to_json(plan: Plan) -> str:
-    return json.dumps({"format": FORMAT, **_encoded(plan)}, indent=1, ensure_ascii=False) + "\n"
+def to_json(plan: Plan, program: str = "") -> str:
+    """The plan as a file, with the hash of its program, by which an edited one is known."""
+    told = {"program": program_hash(program.encode())} if program else {}
+    return json.dumps({"format": FORMAT, **told, **_encoded(plan)}, indent=1, ensure_ascii=False) + "\n"
 
 
 def from_json(text: str) -> Plan:
@@ -46,7 +48,30 @@ def _upgraded(plan: dict[str, Any]) -> dict[str, Any]:
         raise ValueError(f"the plan has format {written}, and this version of Leaven reads formats 1 to {FORMAT}")
     for older in range(written, FORMAT):
         plan = _UPGRADES[older](plan)
+    plan.pop("program", None)
     return plan
+
+
+def _with_makers(value: Any) -> Any:
+    """Format 2: models say who makes them."""
+    if isinstance(value, list):
+        return [_with_makers(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    found = {name: _with_makers(each) for name, each in value.items()}
+    if found[KIND] == "BuildModel":
+        found["by"] = "bundle" if found.pop("is_bundle") else _maker(found["source"])
+    return found
+
+
+def _maker(source: dict[str, Any]) -> str:
+    if source[KIND] == "Chain":
+        return "components"
+    library = str(source["target"].partition(".")[0])
+    return "user" if source["is_user"] else "transformers" if library == "leaven" else library
+
+
+_UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_makers}  # each to the next format
 
 
 def _encoded(value: Any) -> Any:

@@ -5,7 +5,7 @@ from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
-from leaven.formats.run_folder import LOCK, PLAN, read_json
+from leaven.formats.run_folder import LOCK, PLAN, is_edited, program_hash, read_json
 from leaven.plan.plan import Plan
 from leaven.plan.plan_json import from_json
 from leaven.plan.values import ArgValue, parts
@@ -17,6 +17,13 @@ def recorded_plan(run: Path) -> Plan | None:
         return from_json((run / PLAN).read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return None
+
+
+def plan_of_program(program: Path) -> Plan | None:
+    """The plan that a program was written from; None where it was edited, or is not known."""
+    told = read_json(program.parent / PLAN).get("program")
+    is_changed = is_edited(program) if told is None else told != program_hash(program.read_bytes())
+    return None if is_changed else recorded_plan(program.parent)
 
 
 def changed_argument(run: Path, phase: str, now: Mapping[str, Any]) -> str | None:

@@ -8,6 +8,7 @@ from leaven.plan.plan import (
     Chain,
     FileWeights,
     HubWeights,
+    Maker,
     PublishedInputs,
     StarterWeights,
     StoredInputs,
@@ -29,7 +30,7 @@ def build_model(model: Model, recipe: Recipe) -> BuildModel:
     chosen = because(model.chosen_weights.origin if model.chosen_weights is not None else model.origin)
     if isinstance(model.source, tuple):
         chain = Chain(tuple(_component(*stage) for stage in channels_through(model.source, *_input(recipe))))
-        return BuildModel(chain, weights, (), None, None, False, None, False, because(model.origin), chosen)
+        return BuildModel(chain, weights, (), None, None, False, None, "components", because(model.origin), chosen)
     fitted = _fitted_head(model, weights, recipe.data.task)
     if model.traits.is_of_transformers:  # which fits its head itself
         new, replaced = _new_text_head(model, weights), None
@@ -46,10 +47,22 @@ def build_model(model: Model, recipe: Recipe) -> BuildModel:
         fitted_head=fitted,
         removes_auxiliary_heads=model.traits.has_auxiliary_outputs,
         inputs=_inputs(model.source, weights),
-        is_bundle=model.traits.is_bundle,
+        by=_maker(model.source),
         because=reasons,
         because_weights=chosen,
     )
+
+
+def _maker(source: Invocation) -> Maker:
+    """The library that a model is of, or who else makes it."""
+    known = source.card.model
+    if source.card.kind == "user":
+        return "user"
+    if known.is_bundle:
+        return "bundle"
+    if known.is_of_transformers:
+        return "transformers"
+    return "timm" if known.timm_name else "torchvision"
 
 
 def _input(recipe: Recipe) -> tuple[int | None, tuple[int, int] | None]:

@@ -12,6 +12,7 @@ from leaven.program.emit import emit
 def write_program(plan: Plan, folder: Path) -> Path:
     """The program in a folder, beside its plan, by which a failure finds its line of the recipe."""
     folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / PLAN, to_json(plan))
-    write_text(folder / PROGRAM, emit(plan))
+    program = emit(plan)
+    write_text(folder / PLAN, to_json(plan, program))
+    write_text(folder / PROGRAM, program)
     return folder / PROGRAM

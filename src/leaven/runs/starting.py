@@ -118,12 +118,13 @@ def output_folder(plan: Plan) -> Path:
 
 def run_files(source: Source, recipe: Recipe, plan: Plan) -> dict[str, str]:
     """The files of a run folder that are known before the program runs, all but the lock."""
+    program = emit(plan)
     return {
         run_folder.RECIPE: source.text,
         run_folder.RESOLVED: show.to_text(recipe),
-        run_folder.PLAN: to_json(plan),
+        run_folder.PLAN: to_json(plan, program),
         run_folder.PLAN_TEXT: explain(plan),
-        run_folder.PROGRAM: emit(plan),
+        run_folder.PROGRAM: program,
     }
 
 

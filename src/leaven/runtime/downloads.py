@@ -46,7 +46,7 @@ def from_hub(name: str) -> Iterator[None]:
         with status_line.doing(""), _without_retries():  # the library shows the progress of a download itself
             yield
     except Exception as problem:
-        if not _is_about_network(problem):
+        if isinstance(problem, Failure) or not _is_about_network(problem):
             raise
         raise Failure(
             f"the weights of {name} could not be downloaded",

@@ -1,4 +1,4 @@
-"""Whoever edits `build_model` gets a working bundle: no other line of the program says how the model is built."""
+"""Whoever edits `build_model` gets a working bundle, which runs that function for those who trust it."""
 
 from pathlib import Path
 
@@ -22,45 +22,40 @@ class Net(nn.Sequential):
         super().__init__(nn.Conv2d(1, width, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(width, classes))
 """
 CALL = 'return timm.create_model("test_resnet", num_classes=num_classes)  # line 1'
-EDITS = {  # a recipe, a line of its program, what it is edited to, and whether loading the bundle then needs trust
-    "another model": (TIMM, CALL, 'return timm.create_model("test_efficientnet", num_classes=num_classes)', False),
-    "other arguments": (
-        TIMM,
-        CALL,
-        'return timm.create_model("test_resnet", num_classes=num_classes, in_chans=3)',
-        False,
-    ),
+EDITS = {  # a recipe, a line of its program, and what it is edited to
+    "another model": (TIMM, CALL, 'return timm.create_model("test_efficientnet", num_classes=num_classes)'),
+    "other arguments": (TIMM, CALL, 'return timm.create_model("test_resnet", num_classes=num_classes, in_chans=3)'),
     "a head in two steps": (
         TIMM,
         CALL,
         'model = timm.create_model("test_resnet"); runtime.replace_head(model, "fc", num_classes); return model',
-        False,
     ),
-    "another component": (COMPONENTS, "Conv(1, 4),", "Conv(1, 4), Conv(4, 4, kernel=5),", False),
-    "a layer of torch's": (COMPONENTS, "GlobalPool(),", "nn.Conv2d(4, 4, 3), nn.Dropout(0.5), GlobalPool(),", True),
+    "another component": (COMPONENTS, "Conv(1, 4),", "Conv(1, 4), Conv(4, 4, kernel=5),"),
+    "a layer of torch's": (COMPONENTS, "GlobalPool(),", "nn.Conv2d(4, 4, 3), nn.Dropout(0.5), GlobalPool(),"),
     "dropout before the head": (
         TIMM,
         CALL,
         'model = timm.create_model("test_resnet", num_classes=num_classes)\n'
         "    model.fc = nn.Sequential(nn.Dropout(0.3), model.fc)\n    return model",
-        True,
     ),
     "another activation": (
         TIMM,
         CALL,
         'model = timm.create_model("test_resnet", num_classes=num_classes)\n'
         "    model.act1 = nn.GELU()\n    return model",
-        True,
     ),
-    "a model of one's own, as it was": (OWN, "mine.Net", "mine.Net", True),
-    "a model of one's own, changed": (OWN, "return mine.Net", "return nn.Sequential(nn.ReLU(), *mine.Net", True),
+    "nothing": (TIMM, CALL, CALL),
+    "nothing, in a program of components": (COMPONENTS, "GlobalPool(),", "GlobalPool(),"),
+    "nothing, around a model of one's own": (OWN, "mine.Net", "mine.Net"),
+    "a model of one's own": (OWN, "return mine.Net", "return nn.Sequential(nn.ReLU(), *mine.Net"),
 }
+RUN_NO_CODE = ("nothing", "nothing, in a program of components")
 
 
 @pytest.fixture(scope="module")
 def bundles(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     files = {}
-    for name, (recipe, line, edited, _) in EDITS.items():
+    for name, (recipe, line, edited) in EDITS.items():
         folder = tmp_path_factory.mktemp("edited")
         (folder / "net.py").write_text(NET)
         files[name] = at_work.program(folder, recipe)
@@ -81,7 +76,7 @@ def test_the_bundle_has_the_model_that_was_trained(
     moved = tmp_path / "moved.bundle"  # as a stranger has it, without the files beside it
     moved.write_bytes(bundles[name].read_bytes())
     monkeypatch.chdir(tmp_path)
-    needs_trust = EDITS[name][3]
+    needs_trust = name not in RUN_NO_CODE
     if needs_trust:
         with pytest.raises(Failure, match="needs code"):
             leaven.load(moved)
@@ -95,4 +90,4 @@ def test_the_bundle_has_the_model_that_was_trained(
 def test_a_run_says_when_its_bundle_needs_trust(bundles: dict[str, Path]) -> None:
     for name, bundle in bundles.items():
         said = next(bundle.parents[3].glob("*.log")).read_text()
-        assert ("--trust-code" in said) is EDITS[name][3], name
+        assert ("--trust-code" in said) is (name not in RUN_NO_CODE), name

@@ -3,7 +3,6 @@
 from torch import nn
 
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.builder import record
 
 
 def replace_head(model: nn.Module, path: str, classes: int) -> None:
@@ -21,7 +20,6 @@ def replace_head(model: nn.Module, path: str, classes: int) -> None:
         raise Failure(f"the head {path} is a {type(old).__name__}; only linear layers and convolutions can be replaced")
     parent, _, name = path.rpartition(".")
     setattr(model.get_submodule(parent), name, new)
-    record(model, head=(path, classes))
 
 
 def remove_auxiliary_heads(model: nn.Module) -> None:
@@ -30,4 +28,3 @@ def remove_auxiliary_heads(model: nn.Module) -> None:
     for name in ("aux1", "aux2", "AuxLogits"):
         if hasattr(model, name):
             setattr(model, name, None)
-    record(model, has_auxiliary_heads=False)

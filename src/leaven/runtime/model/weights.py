@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 from leaven.formats.layer_names import is_under
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.builder import Weights, loads_weights, record
+from leaven.runtime.model.builder import loads_weights
 from leaven.runtime.model.masks import with_masks_applied
 from leaven.runtime.model.pruned_shapes import shrink
 from leaven.terminal import status_line
@@ -61,11 +61,9 @@ def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[s
     if not loads_weights():
         return Loaded(os.fspath(file), (), ())
     if isinstance(file, Starter):
-        record(model, weights=Weights(package=file.package, new=tuple(new)))
         with _reading(file):
             return load_in_order(model, file, new)
     source = os.fspath(file)
-    record(model, weights=Weights(file=source, new=tuple(new)))
     with _reading(file):
         there = read_weights(file)
     _shrink_like(model, file, there, new)

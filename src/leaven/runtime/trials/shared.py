@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
+from leaven.runtime.model.builder import built, record
 from leaven.runtime.model.looking import NotCopied, copy_to_look_at
 from leaven.runtime.model.outside import UserVariables, holds_variables
 from leaven.runtime.model.state import state_of
@@ -66,9 +67,11 @@ def _copied(model: nn.Module) -> nn.Module | None:
     if holds_variables(model) or any(map(has_hooks, model.parameters())):  # which are not copied
         return None
     try:
-        return copy_to_look_at(model)
+        copied = copy_to_look_at(model)
     except NotCopied:
         return None
+    record(copied, **vars(built(model)))
+    return copied
 
 
 @dataclass(frozen=True, eq=False)

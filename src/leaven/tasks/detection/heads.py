@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -13,7 +12,6 @@ from torchvision.models.detection.ssd import SSD
 from torchvision.ops.misc import FrozenBatchNorm2d
 
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.builder import built, record
 from leaven.tasks.detection.target import Categories
 
 _RARE = 0.01  # how likely an object is at first, where nearly all places show the background
@@ -38,9 +36,6 @@ def fit_head(model: Any, num_classes: int) -> None:
         setattr(head, counted, outputs)
     _initialise(model)
     _use_plain_norms(model)
-    made = built(model).made
-    if made is not None:  # built with so many classes, it is the same
-        record(model, made=replace(made, arguments={**made.arguments, "num_classes": outputs}))
 
 
 def predictors(model: nn.Module) -> Iterator[tuple[str, nn.Module]]:

@@ -15,7 +15,6 @@ from leaven.runtime.data.mask_folders import masks_of
 from leaven.runtime.data.places import Place, size_of
 from leaven.runtime.data.samples import collate
 from leaven.runtime.failures import Failure
-from leaven.runtime.model.builder import record
 from leaven.tasks.guesses import MostFrequentPixel
 from leaven.tasks.protocol import Description
 from leaven.tasks.reports import names_on_card
@@ -130,7 +129,6 @@ def fit_head(model: nn.Module, classes: int) -> None:
         add_decoder(model, classes)
     else:
         replace_classifiers(model, classes)
-    record(model, fitted=("segmentation", classes))
 
 
 def replace_classifiers(model: nn.Module, classes: int) -> None:
