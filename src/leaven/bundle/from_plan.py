@@ -72,8 +72,7 @@ def planned_over(known: Built) -> Over | None:
 
 
 def _plan(known: Built) -> Plan | None:
-    file = inspect.getsourcefile(known.function) if known.function is not None else None
-    return plan_of_program(Path(file)) if file is not None and os.path.isfile(file) else None
+    return plan_of_program(Path(known.function.__code__.co_filename)) if known.function is not None else None
 
 
 class _Values:

@@ -21,6 +21,8 @@ def recorded_plan(run: Path) -> Plan | None:
 
 def plan_of_program(program: Path) -> Plan | None:
     """The plan that a program was written from; None where it was edited, or is not known."""
+    if not program.is_file():
+        return None
     told = read_json(program.parent / PLAN).get("program")
     is_changed = is_edited(program) if told is None else told != program_hash(program.read_bytes())
     return None if is_changed else recorded_plan(program.parent)

@@ -86,15 +86,15 @@ def model_builder(function: Callable[P, nn.Module]) -> Callable[P, nn.Module]:
 @contextmanager
 def _downloading(function: Callable[..., Any]) -> Iterator[None]:
     """While a function builds a model: where it downloads weights, a failure says what to do."""
-    source, file = "", inspect.getsourcefile(function)
-    with suppress(OSError):
+    source = ""
+    with suppress(OSError, TypeError):  # where it has no file
         source = inspect.getsource(function)
     if not _loads_weights or not _DOWNLOADS.search(source):
         yield
         return
     from leaven.plan.recorded_plan import plan_of_program  # few programs download anything
 
-    plan = plan_of_program(Path(file)) if file is not None else None
+    plan = plan_of_program(Path(function.__code__.co_filename))
     with from_hub(plan.model.name if plan is not None else "the model"):
         yield
 
