@@ -37,7 +37,7 @@ def save_run(run: Run, model: nn.Module, data: Data, scores: dict[str, float]) -
     ways = list(_ways(model))
     if not ways:
         raise Failure("how the model was built is not known", "mark `build_model` with `@runtime.model_builder`")
-    file = run.snapshot or run.folder / BUNDLE
+    file = run.ending.bundle(run.folder.path)
     for built_by in ways:
         try:
             with status_line.doing(f"saving {file}, and loading it again to compare its outputs…"):
@@ -66,7 +66,7 @@ def _save(file: Path, run: Run, model: nn.Module, data: Data, scores: dict[str, 
         scores=run.final_scores(scores),
         caveats=run.caveats,
         epoch=run.chosen.epoch if run.chosen is not None else None,
-        folder=run.folder,
+        folder=run.folder.path,
         over=_over(model),
     )
 

@@ -100,7 +100,7 @@ def evaluate(
     needs none. The run can then say whether the model is any better than the guess.
     """
     fabric, is_exact = run.fabric, judgement.is_exact
-    if not len(split) or run.snapshot is not None:
+    if not len(split) or run.ending.snapshot is not None:
         return {}
     if fabric.world_size > 1:  # every process measures the same model: the normalisation statistics of the first
         for buffer in model.buffers():

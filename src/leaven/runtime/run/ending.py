@@ -1,37 +1,19 @@
-"""Where a run ends that is not trained to its end (`--finish`): in which phase, and with which weights.
+"""Where a run ends, and what it then does: after all of its phases, or with what it has so far (`--finish`).
 
-By default with the best epoch so far, which is one of the last phase in which an epoch has ended; with
-`checkpoint keep=last`, where there is none, with the last weights. The phases after it are left out.
+By default, `--finish` uses the best epoch so far, which is one of the last phase in which an epoch has ended; with
+`checkpoint keep=last`, where there is none, the last weights. The phases after it are left out.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from leaven.formats.run_folder import BEST, LAST, phase_left_in
+from leaven.formats.run_folder import BEST, BUNDLE, LAST
 from leaven.runtime.failures import Failure
-from leaven.runtime.run.folder import read_checkpoint
-from leaven.terminal.commands import to_resume
-
-if TYPE_CHECKING:
-    from leaven.runtime.run.phase import Phase
-
-
-@dataclass(frozen=True)
-class Ending:
-    """The last phase, counted from 0, and its weights; None means those that the phase is resumed with, or left."""
-
-    phase: int
-    file: str
-    weights: Mapping[str, Any] | None = None
-    epoch: int | None = None
-    caveats: tuple[str, ...] = ()  # about a model that learned nothing
-
-    def told(self, chosen: "ChosenEpoch | None") -> str:
-        """`the best epoch so far, 3 of 10 in phase "head"`."""
-        what = {BEST: "the best epoch so far", LAST: "the last weights"}.get(self.file, self.file)
-        return f"{what}, {chosen.epoch}" if chosen is not None else what
+from leaven.runtime.run.folder import RunFolder, SavedWeights
+from leaven.runtime.run.loop import Loop
+from leaven.terminal.commands import to_finish, to_resume
 
 
 @dataclass(frozen=True)
@@ -54,44 +36,83 @@ class ChosenEpoch:
     scores: Mapping[str, float]
 
 
+@dataclass(frozen=True)
+class Ending:
+    """Where a run ends, and what it then does: by default after all phases, with the best epoch of the last one."""
+
+    saved: SavedWeights | None = None  # nothing is trained any more: the model has these
+    snapshot: Path | None = None  # the one file that is written
+    is_trial: bool = False  # of a sweep: only the best of all gets test scores and a bundle, later
+
+    @property
+    def trains(self) -> bool:
+        """Whether the epochs that are left are trained."""
+        return self.saved is None
+
+    def leaves_out(self, phase: int) -> bool:
+        """Whether a phase is not begun any more; phases count from 0."""
+        return self.saved is not None and phase > self.saved.phase
+
+    def weights(self, folder: RunFolder, last_phase: int) -> SavedWeights | None:
+        """The final weights; None for those that the model has."""
+        return folder.best_of(last_phase) if self.saved is None else self.saved
+
+    def line(self, chosen: ChosenEpoch | None) -> str:
+        """`using the best epoch so far, 3 of 10 in phase "head"`; empty where that goes without saying."""
+        if self.saved is None:
+            return ""
+        name = {BEST: "the best epoch so far", LAST: "the last weights"}.get(self.saved.file, self.saved.file)
+        return f"using {name}, {chosen.epoch}" if chosen is not None else f"using {name}"
+
+    def once_more(self, folder: Path) -> str:
+        """What to type when the run is stopped at its end."""
+        if self.saved is None:
+            return f"to resume: {to_resume(folder)}"
+        return f"to finish: {to_finish(folder)}"
+
+    def bundle(self, folder: Path) -> Path:
+        """The file of the model."""
+        return self.snapshot or folder / BUNDLE
+
+
 class PhasesEnded(Exception):
     """A program came to a phase that is left out; `Run.training` ends there."""
 
 
-def best_so_far(folder: Path, *, keeps_best: bool) -> Ending:
+def saved_so_far(folder: RunFolder, checkpoint: str, *, keeps_best: bool) -> SavedWeights | None:
+    """The weights of a checkpoint, or (an empty name) those of the best epoch so far.
+
+    None for a run whose phases are done: it ends as it would have, with what is left to do.
+    """
+    if checkpoint:
+        return folder.weights(checkpoint)
+    return None if folder.lock.get("trained") else _best_so_far(folder, keeps_best=keeps_best)
+
+
+def _best_so_far(folder: RunFolder, *, keeps_best: bool) -> SavedWeights:
     """The best epoch so far of a run; where it does not keep that one, the last weights."""
-    last = read_checkpoint(folder / LAST) if (folder / LAST).is_file() else None
-    if (folder / BEST).is_file():
-        best = read_ending(folder, BEST)
+    last = folder.read(LAST)
+    if folder.has(BEST):
+        best = folder.weights(BEST)
         if keeps_best or last is None or best.phase >= last["phase"]:
             return best
     if last is None or keeps_best or not last["rows"]:
-        raise Failure("no epoch has ended yet, so there is nothing to save", f"train it further: {to_resume(folder)}")
-    return Ending(last["phase"], LAST)
+        raise Failure(
+            "no epoch has ended yet, so there is nothing to save", f"train it further: {to_resume(folder.path)}"
+        )
+    return SavedWeights(last["phase"], LAST)
 
 
-def chosen_epoch(phase: "Phase | None", rows: Sequence[Mapping[str, Any]], epoch: int | None) -> ChosenEpoch | None:
-    """An epoch of the last phase; by default the last one, if the weights are those after it."""
-    if phase is None or not phase.total_epochs or (epoch is None and phase.batch):
+def chosen_epoch(
+    phase: str, loop: Loop, rows: Sequence[Mapping[str, Any]], weights: SavedWeights | None
+) -> ChosenEpoch | None:
+    """The epoch of the last phase that weights are of; by default the last one, if they are those after it."""
+    epoch = weights.epoch if weights is not None else None
+    if not loop.epochs or (epoch is None and loop.batch):
         return None
-    number = phase.epoch if epoch is None else epoch
-    row = next((row for row in rows if row["phase"] == phase.name and row["epoch"] == number), None)
+    number = loop.epoch if epoch is None else epoch
+    row = next((row for row in rows if row["phase"] == phase and row["epoch"] == number), None)
     if row is None:
         return None
     scores = {name: value for name, value in row.items() if name.startswith("val.")}
-    return ChosenEpoch(Epoch(phase.name, number, phase.total_epochs), scores)
-
-
-def read_ending(folder: Path, name: str) -> Ending:
-    """Where a run ends with a checkpoint in its folder."""
-    file = folder / name
-    if not file.is_file():
-        raise Failure(f"{file} does not exist")
-    found = read_checkpoint(file)
-    if "state" in found:
-        return Ending(found["phase"], name)
-    if (left := phase_left_in(name)) is not None:
-        return Ending(left, name)
-    if "phase" not in found:
-        raise Failure(f"{file} is not a checkpoint of a run")
-    return Ending(found["phase"], name, found["model"], found["epoch"], tuple(found.get("caveats", ())))
+    return ChosenEpoch(Epoch(phase, number, loop.epochs), scores)

@@ -1,4 +1,7 @@
-"""The folder of a run: opening it, and what is written into it: tables, checkpoints, the lock."""
+"""The folder of a run, as the run itself uses it: everything that it has on disk.
+
+What the compiler, the lab and jobs read of it without torch is in `formats/run_folder.py`.
+"""
 
 import argparse
 import csv
@@ -9,16 +12,121 @@ import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import torch
+from torch import nn
 
-from leaven.files.atomic_files import write_atomically
+from leaven.files.atomic_files import write_atomically, write_bytes
 from leaven.formats import run_folder
 from leaven.formats.installed_versions import installed_versions
 from leaven.runtime.failures import Failure
+
+Rows = Sequence[Mapping[str, Any]]  # of the metrics, one an epoch
+
+
+@dataclass(frozen=True)
+class SavedWeights:
+    """Weights in a file of a run; None means those that the phase is resumed with, or left. Phases count from 0."""
+
+    phase: int
+    file: str
+    weights: Mapping[str, Any] | None = None
+    epoch: int | None = None
+    caveats: tuple[str, ...] = ()  # about a model that learned nothing
+
+
+class RunFolder:
+    """The lock, the metrics, the checkpoints and the figures of a run.
+
+    Only the process that `writes` changes anything. One that `waits`, as each of many trials does, has the metrics and
+    the best weights in memory until its next checkpoint. `named` is the folder as it is shown.
+    """
+
+    def __init__(self, named: Path, *, writes: bool, waits: bool) -> None:
+        self.named = named
+        self.path = named.absolute()  # user code may change the working directory
+        self.writes = writes
+        self._waits = waits
+        self._best: Mapping[str, Any] | None = None  # what is not yet written
+
+    def has(self, name: str) -> bool:
+        return (self.path / name).is_file()
+
+    @property
+    def lock(self) -> dict[str, Any]:
+        """What the run is run with."""
+        return run_folder.read_json(self.path / run_folder.LOCK)
+
+    def note(self, **facts: Any) -> None:
+        """Note something in the lock."""
+        if self.writes:
+            write_json(self.path / run_folder.LOCK, {**self.lock, **facts})
+
+    # -- checkpoints
+
+    def read(self, name: str) -> dict[str, Any] | None:
+        """A checkpoint; None where there is none of that name."""
+        return read_checkpoint(self.path / name) if self.has(name) else None
+
+    def write(self, name: str, state: Mapping[str, Any]) -> None:
+        """Write tensors into a file."""
+        if self.writes:
+            write_whole(self.path / name, lambda beside: torch.save(dict(state), beside))
+
+    def write_last(self, state: Mapping[str, Any], rows: Rows) -> None:
+        """Write the last checkpoint, after what has waited for it."""
+        if self._waits and self.writes:
+            write_table(self.path / run_folder.METRICS, rows)
+            best, self._best = self._best, None
+            if best is not None:
+                self.write(run_folder.BEST, best)
+        self.write(run_folder.LAST, state)
+
+    def write_best(self, weights: Mapping[str, Any], model: nn.Module) -> None:
+        """Write the best weights so far."""
+        if not self._waits:
+            self.write(run_folder.BEST, weights)
+            return
+        frozen = {parameter.data_ptr() for parameter in model.parameters() if not parameter.requires_grad}
+        kept = {name: each if each.data_ptr() in frozen else each.clone() for name, each in weights["model"].items()}
+        self._best = {**weights, "model": kept}
+
+    def weights(self, name: str) -> SavedWeights:
+        """The weights in a checkpoint."""
+        found = self.read(name)
+        if found is None:
+            raise Failure(f"{self.path / name} does not exist")
+        if "state" in found:
+            return SavedWeights(found["phase"], name)
+        if (left := run_folder.phase_left_in(name)) is not None:
+            return SavedWeights(left, name)
+        if "phase" not in found:
+            raise Failure(f"{self.path / name} is not a checkpoint of a run")
+        return SavedWeights(found["phase"], name, found["model"], found["epoch"], tuple(found.get("caveats", ())))
+
+    def best_of(self, phase: int) -> SavedWeights | None:
+        """The best weights, if they are of that phase."""
+        best = self.weights(run_folder.BEST) if self.has(run_folder.BEST) else None
+        return best if best is not None and best.phase == phase else None
+
+    # -- scores and figures
+
+    def write_metrics(self, rows: Rows) -> None:
+        if self.writes and not self._waits:
+            write_table(self.path / run_folder.METRICS, rows)
+
+    def write_scores(self, scores: Mapping[str, float]) -> None:
+        if self.writes:
+            write_text(self.path / run_folder.SCORES, json.dumps(scores, indent=2) + "\n")
+
+    def write_figure(self, name: str, figure: bytes) -> Path:
+        """Write a figure; the file as it is shown."""
+        write_bytes(self.path / name, figure)
+        return self.named / name
 
 
 def new_folder(output: str, *, is_quick: bool) -> Path:
@@ -94,7 +202,7 @@ def write_json(file: Path, content: Mapping[str, Any]) -> None:
     write_text(file, json.dumps(content, indent=2, default=str) + "\n")
 
 
-def write_table(file: Path, rows: Sequence[Mapping[str, Any]]) -> None:
+def write_table(file: Path, rows: Rows) -> None:
     """Rows as csv, with every column that any of them has."""
     columns = list(dict.fromkeys(column for row in rows for column in row))
     table = StringIO()

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import nn
 
-from leaven.formats.run_folder import LOCK, read_json
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure, Stopped
 from leaven.runtime.memory import has_room_for_twice, is_out_of_memory
@@ -49,13 +48,13 @@ def _decided(run: "Run", setting: str, phase: str, measure: Callable[[], Measure
     """
     found: dict[str, Any] = {}
     if run.fabric.is_global_zero:
-        known = read_json(run.folder / LOCK).get("measured", [])
+        known = run.folder.lock.get("measured", [])
         found = next((each for each in known if (each["setting"], each["phase"]) == (setting, phase)), {})
         if not found and measure is not None:
             with status_line.doing(f"measuring {setting}…"):
                 measured = _measured(measure, usual)
             found = {"setting": setting, "phase": phase, **asdict(measured)}
-            run.update_lock(measured=[*known, found])
+            run.folder.note(measured=[*known, found])
             run.print(f"{phase}{': ' * bool(phase)}{setting} {measured.told}")
     return run.fabric.broadcast(found).get("chosen")
 

@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from leaven.formats.run_folder import LAST, epoch_file, leaving_file
+from leaven.formats.sweep_folder import DIVERGED
 from leaven.runtime.data.batches import Data, Split
 from leaven.runtime.data.model_inputs import first_tensor, some_of
 from leaven.runtime.failures import Diverged, Failure, Stopped
@@ -274,18 +275,18 @@ class Phase:
             return
         name = leaving_file(self.number)
         seed_all(self.run.seed, -1 - self.number)  # for what the next phase draws before its first batch
-        if self.run.is_finished(self.number) or (self.run.folder / name).is_file():
-            self.run.load_finished(name, self.model)
+        if self.run.is_finished(self.number) or self.run.folder.has(name):
+            self.run.load_finished(self.number, self.model)
             return
-        if self.run.ending is not None:  # the run can still be resumed in this phase
+        if not self.run.ending.trains:  # the run can still be resumed in this phase
             return
-        best = self.run.best(self.number) if self.loop.is_stopped_early else None
+        best = self.run.folder.best_of(self.number) if self.loop.is_stopped_early else None
         if best is not None and best.weights is not None:
             self.model.load_state_dict(best.weights)
         if self.total_epochs:  # a phase without training keeps the state of the phase before
             kept = optimizer_state_of(optimizer, self.model) if keep_optimizer and optimizer is not None else {}
             self.run.optimizer_state = kept
-        self.run.write(name, {"model": self.model.state_dict(), "optimizer_state": self.run.optimizer_state})
+        self.run.folder.write(name, {"model": self.model.state_dict(), "optimizer_state": self.run.optimizer_state})
 
     def _end_training(self, keep_optimizer: bool) -> torch.optim.Optimizer | None:
         """Let the model be in one place again; the optimizer that trained it."""
@@ -301,7 +302,7 @@ class Phase:
         """The epochs that are left. With `stop_early`, training ends when that score has not improved for `patience`
         epochs, and the best weights are used."""
         loop, monitor = self.loop, stop_early or self.run.monitor
-        while loop.is_left and self.run.ending is None:
+        while loop.is_left and self.run.ending.trains:
             self._row, self.can_be_best = None, True
             self.outlook.begin_epoch()
             yield loop.epoch
@@ -318,7 +319,7 @@ class Phase:
             if loop.is_over or (loop.epoch % self.run.checkpoint.epochs == 0 and self._may_save()):
                 self.save()
             if self.run.checkpoint.keep == "all":
-                self.run.write(epoch_file(self.number, loop.epoch), self._weights(self.state["model"]))
+                self.run.folder.write(epoch_file(self.number, loop.epoch), self._weights(self.state["model"]))
             self.outlook.end_epoch()
 
     def batches(self, split: Split) -> Iterator[tuple[Any, Any]]:
@@ -381,7 +382,9 @@ class Phase:
             raise Failure("the data ended before the epoch did", "it must yield the same samples every time") from None
         except Failure:
             if self.run.stop.is_pressed_here:  # the signal that stops the run stopped the workers too
-                raise Stopped(f"stopped; to resume from the last checkpoint: {to_resume(self.run.named)}") from None
+                raise Stopped(
+                    f"stopped; to resume from the last checkpoint: {to_resume(self.run.folder.named)}"
+                ) from None
             raise
 
     def _may_save(self) -> bool:
@@ -424,10 +427,10 @@ class Phase:
         first = self.batch + 1 - len(self.losses.waiting)
         for number, value in enumerate(self.losses.read(), first + 1):
             if not math.isfinite(value):
-                has_checkpoint = (self.run.folder / LAST).is_file()
-                where = f"; the last good weights are in {self.run.named / LAST}" if has_checkpoint else ""
+                folder = self.run.folder
+                where = f"; the last good weights are in {folder.named / LAST}" if folder.has(LAST) else ""
                 headline = f'the loss is {value} at batch {number} of epoch {self.epoch + 1} in phase "{self.name}"'
-                self.run.note_divergence(headline)
+                folder.note(**{DIVERGED: headline})  # of a sweep, the other trials go on
                 raise Diverged(
                     headline,
                     f"try a smaller learning rate{where}",
@@ -493,7 +496,7 @@ class Phase:
         self.run.best_epochs[self.name] = self.epoch + 1
         if self.run.checkpoint.keep != "last" or is_needed:
             caveats = list(self.run.caveats_about("val"))
-            self.run.keep_best({**self._weights(self._best_of), "caveats": caveats}, self.model)
+            self.run.folder.write_best({**self._weights(self._best_of), "caveats": caveats}, self.model)
         self.run.fabric.barrier()
 
     def _weights(self, model: Stateful) -> dict[str, Any]:

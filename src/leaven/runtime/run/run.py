@@ -13,22 +13,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 import torch
 from torch import nn
 
-from leaven.files.atomic_files import remove_unfinished, write_bytes
-from leaven.formats.run_folder import (
-    BEST,
-    CURVES,
-    LAST,
-    LOCK,
-    METRICS,
-    SCORES,
-    read_json,
-    read_metrics,
-)
+from leaven.files.atomic_files import remove_unfinished
+from leaven.formats.run_folder import CURVES, LAST, leaving_file, read_metrics
 from leaven.formats.run_in_progress import hold
 from leaven.formats.sweep_folder import CHOSEN, DIVERGED
 from leaven.pictures.curves import draw_curves
@@ -37,7 +28,8 @@ from leaven.runtime.data.batches import Data, IndexedSplit, Split
 from leaven.runtime.failures import Failure, Stopped, Trained
 from leaven.runtime.model.masks import apply_masks
 from leaven.runtime.run import arguments, curves, data_lines, folder, progress
-from leaven.runtime.run.ending import ChosenEpoch, Ending, PhasesEnded, best_so_far, chosen_epoch, read_ending
+from leaven.runtime.run.ending import ChosenEpoch, Ending, PhasesEnded, chosen_epoch, saved_so_far
+from leaven.runtime.run.folder import RunFolder
 from leaven.runtime.run.guard import end_at_once
 from leaven.runtime.run.loggers import Logger
 from leaven.runtime.run.measuring import choose_batch_size
@@ -105,17 +97,14 @@ class Run:
         self.total_epochs = epochs
         self.more_epochs: int = args.more_epochs
         self.checkpoint = checkpoint or CheckpointPolicy()
-        self.snapshot = Path(args.snapshot) if args.snapshot else None  # the one file to write, with `--snapshot`
-        self.named = Path(
-            fabric.broadcast(str(self._open_folder(args)) if fabric.is_global_zero else "")
-        )  # as it is shown
-        RANKS.folder = self.named
-        self.folder = self.named.absolute()  # user code may change the working directory
-        self.saved = folder.read_checkpoint(self.folder / LAST) if (self.folder / LAST).is_file() else None
+        named = Path(fabric.broadcast(str(self._open_folder(args)) if fabric.is_global_zero else ""))
+        writes = fabric.is_global_zero and args.snapshot is None
+        self.folder = RunFolder(named, writes=writes, waits=self.trial is not None)
+        RANKS.folder = named
+        self.saved = self.folder.read(LAST)
         self.rows: list[dict[str, Any]] = self.saved["rows"] if self.saved else []
         self.best_epochs: dict[str, int] = self.saved["best_epochs"] if self.saved else {}
-        self._trains_only: bool = args.train_only  # a trial of a sweep, of which only the best gets test scores
-        self.ending = self._find_ending(args.finish) if args.finish is not None else None
+        self.ending = self._find_ending(args)
         self.chosen: ChosenEpoch | None = None  # of which the final weights are
         self.judged: dict[str, Judged] = {}  # the last evaluation of each split
         self.caveats: tuple[str, ...] = ()  # about a model that learned nothing
@@ -128,17 +117,17 @@ class Run:
         self.is_trained = False  # whether the final weights are known
         self.epochs_before = 0
         self._precision = fabric.strategy.precision
-        self._first_phase: str | None = args.from_phase  # None once the program has come to it
-        self.loggers = [make(self.folder) for make in loggers] if self.writes else []
+        self._from_phase: str | None = args.from_phase
+        self._first = 0  # the first phase that this run does itself
+        self.loggers = [make(self.folder.path) for make in loggers] if writes else []
         processes_before = self._record_start(args, threads)
         self.stop = StopSignal(fabric) if self.trial is None else self.trial.group.stop
         self.before_batch: Callable[[Phase], None] = _nothing
         self.uses_planner = not self.is_quick
         self.shows_training = self.trial is None  # nor where the program waits before every batch
-        self._best: Mapping[str, Any] | None = None  # what is not yet written
         seed_all(seed)
         verb = "finishing" if args.finish is not None else "resuming"
-        self.print(f"{verb if self.saved or self.ending else 'run'} {self.named}")
+        self.print(f"{verb if self.saved or not self.ending.trains else 'run'} {named}")
         if processes_before is not None:
             self.print(
                 f"with {_processes(fabric.world_size)} instead of {processes_before}: sums are added in another order,"
@@ -148,30 +137,26 @@ class Run:
     def _open_folder(self, args: argparse.Namespace) -> Path:
         """The folder of the run, which no other process may be running; a snapshot leaves it as it is."""
         found = folder.open_folder(args)
-        if self.snapshot is None and not hold(found, self):
+        if args.snapshot is None and not hold(found, self):
             raise Failure(
                 f"{found} is still running", f"stop it first, or save its best epoch so far: {to_peek(found)}"
             )
         return found
 
-    def _find_ending(self, checkpoint: str) -> Ending | None:
-        """Where the run ends: with a checkpoint, or (an empty name) with the best epoch so far.
-
-        One whose phases are done ends as it would have, with what is left to do.
-        """
-        if not checkpoint and read_json(self.folder / LOCK).get("trained"):
-            return None
-        self.rows = read_metrics(self.folder)  # the best epoch may be a later one than that of the last checkpoint
-        if checkpoint:
-            return read_ending(self.folder, checkpoint)
-        return best_so_far(self.folder, keeps_best=self.checkpoint.keep != "last")
+    def _find_ending(self, args: argparse.Namespace) -> Ending:
+        saved = None
+        if args.finish is not None:
+            saved = saved_so_far(self.folder, args.finish, keeps_best=self.checkpoint.keep != "last")
+        if saved is not None:  # the best epoch may be a later one than that of the last checkpoint
+            self.rows = read_metrics(self.folder.path)
+        return Ending(saved, Path(args.snapshot) if args.snapshot else None, is_trial=args.train_only)
 
     def _record_start(self, args: argparse.Namespace, threads: int | None) -> int | None:
         """Note in the lock what the run runs with; one that is resumed runs with what is there.
 
         Returns with how many processes it has run so far, if it is resumed with another number.
         """
-        lock = read_json(self.folder / LOCK)
+        lock = self.folder.lock
         is_new, finishes, now = "threads" not in lock, args.finish is not None, self.fabric.world_size
         before = lock.get("processes", now)
         is_other = not is_new and not finishes and before != now
@@ -180,8 +165,8 @@ class Run:
         if threads is not None:
             torch.set_num_threads(threads)
         self.fabric.barrier()  # nobody reads the lock while it is written
-        if self.writes:
-            remove_unfinished(self.folder, (".ckpt", ".bundle"))
+        if self.folder.writes:
+            remove_unfinished(self.folder.path, (".ckpt", ".bundle"))
         facts: dict[str, Any] = {"commands": [*lock.get("commands", ()), folder.started_by()]}
         if is_new:
             given = {"seed": self.seed, "processes": now, "arguments": arguments.kept(args)}
@@ -192,7 +177,7 @@ class Run:
             facts |= {"finished": False} | ({DIVERGED: ""} if DIVERGED in lock else {})  # it may not do so again
         if args.more_epochs or is_new:
             facts["trained"] = False
-        self.update_lock(**facts)
+        self.folder.note(**facts)
         return before if is_other and self.saved is not None else None
 
     def _other_processes(self, lock: Mapping[str, Any], args: argparse.Namespace) -> dict[str, Any]:
@@ -207,38 +192,24 @@ class Run:
         }
 
     @property
-    def writes(self) -> bool:
-        """Whether this process writes into the folder: of several, the first, and none for a snapshot."""
-        return self.fabric.is_global_zero and self.snapshot is None
-
-    def update_lock(self, **facts: Any) -> None:
-        """Note something in the lock."""
-        if self.writes:
-            folder.write_json(self.folder / LOCK, {**read_json(self.folder / LOCK), **facts})
-
-    def note_divergence(self, headline: str) -> None:
-        """Note in the lock that the loss was not a number: of a sweep, the other trials go on."""
-        self.update_lock(**{DIVERGED: headline})
-
-    @property
     def next_commands(self) -> str:
         """What to type to go on with the run, when it is stopped; of a trial, the sweep tells."""
-        if self._trains_only:
+        if self.ending.is_trial:
             return ""
-        finish = f"\nto use its best epoch so far: {to_finish(self.named)}" if self.rows else ""
-        return f"; to resume: {to_resume(self.named)}{finish}"
+        finish = f"\nto use its best epoch so far: {to_finish(self.folder.named)}" if self.rows else ""
+        return f"; to resume: {to_resume(self.folder.named)}{finish}"
 
     def note_workers(self, data: Data) -> None:
         """Note in the lock how many worker processes load each split."""
         splits = [split for split in (data.train, data.val) if isinstance(split, IndexedSplit)]
-        self.update_lock(workers={split.name: split.workers for split in splits})
+        self.folder.note(workers={split.name: split.workers for split in splits})
 
     def _check_data(self, data: Data) -> None:
         """A run is resumed with the data that it was started with."""
-        then, now = read_json(self.folder / LOCK).get("data"), data.fingerprint()
+        then, now = self.folder.lock.get("data"), data.fingerprint()
         self.fabric.barrier()
         if then is None:
-            self.update_lock(data=now)
+            self.folder.note(data=now)
         elif then != now:
             raise Failure(data_lines.difference(then, now), "restore the data, or start a new run")
 
@@ -247,13 +218,18 @@ class Run:
     @contextmanager
     def training(self, first: str, /, *others: str) -> Iterator[None]:
         """All phases, by their names; with `--finish`, those after the best epoch so far are left out."""
-        self._names = (first, *others)
-        if self._first_phase is not None and self._first_phase not in self._names:
-            raise Failure(f'there is no phase "{self._first_phase}"')
+        self._announce((first, *others))
         try:
             yield
         except PhasesEnded as ended:
             self.print(f'left out: phase "{ended}" and those after it')
+
+    def _announce(self, phases: Sequence[str]) -> None:
+        self._names = phases
+        if self._from_phase is not None:
+            if self._from_phase not in phases:
+                raise Failure(f'there is no phase "{self._from_phase}"')
+            self._first = phases.index(self._from_phase)
 
     def store_decoded(self, split: Split, *, transforms: int = 0, exact: bool = True) -> None:
         """Decode each image of a split once, and apply the first `transforms`: later epochs and runs read the result.
@@ -273,8 +249,7 @@ class Run:
     @property
     def is_planned(self) -> bool:
         """Whether outputs are stored and settings measured: as the planner decided, and something is left to train."""
-        is_over = self.ending is not None or read_json(self.folder / LOCK).get("trained")
-        return self.uses_planner and not is_over
+        return self.uses_planner and self.ending.trains and not self.folder.lock.get("trained")
 
     def phase(
         self,
@@ -288,13 +263,15 @@ class Run:
         compile: bool = False,
     ) -> Phase:
         """The next phase, with the model on its device. Phases are numbered in the order of the calls."""
-        if self.phases >= len(self._names or (name,)):
+        if not self._names:
+            self._announce((name,))
+        if self.phases >= len(self._names):
             raise Failure(
                 f'the phase "{name}" is not announced',
                 f"in `main`, call it within a block `with run.training(…, {json.dumps(name, ensure_ascii=False)}):`",
             )
-        is_last = self.phases + 1 == len(self._names or (name,))
-        if self.ending is not None and self.phases > self.ending.phase:
+        is_last = self.phases + 1 == len(self._names)
+        if self.ending.leaves_out(self.phases):
             raise PhasesEnded(name)
         use_precision(self.fabric, self._precision if precision is None else precision_of(precision))
         self.fabric.to_device(model)
@@ -304,8 +281,6 @@ class Run:
             self.data = data
             self._check_data(data)
             self.print(data_lines.summary(data))
-        if name == self._first_phase:
-            self._first_phase = None
         phase = Phase(self, name, self.phases, model, data, planned, self.epochs_before, accumulate, compile, is_last)
         self.last_phase = phase
         self.phases += 1
@@ -314,16 +289,15 @@ class Run:
 
     def is_finished(self, number: int) -> bool:
         """Whether a phase was finished when the run was interrupted in a later one, or is that of an earlier run."""
-        was_finished = self.saved is not None and bool(self.saved["phase"] > number)
-        return was_finished or self._first_phase is not None
+        return number < self._first or (self.saved is not None and bool(self.saved["phase"] > number))
 
-    def load_finished(self, name: str, model: nn.Module) -> None:
-        """Load what a finished phase left in a file."""
-        if not (self.folder / name).is_file() and self._first_phase is not None:
+    def load_finished(self, number: int, model: nn.Module) -> None:
+        """Load what a finished phase has left."""
+        left = self.folder.read(leaving_file(number))
+        if left is None and number < self._first:
             help = "give the run that did the phases before: `--of RUN`"
-            raise Failure(f'the phase "{self._first_phase}" has no weights to start from', help)
-        if (self.folder / name).is_file():
-            left = folder.read_checkpoint(self.folder / name)
+            raise Failure(f'the phase "{self._from_phase}" has no weights to start from', help)
+        if left is not None:
             model.load_state_dict(left["model"])
             self.optimizer_state = left["optimizer_state"]
 
@@ -335,73 +309,41 @@ class Run:
 
     def save(self, state: Mapping[str, Any]) -> None:
         """Write the last checkpoint."""
-        if self.fabric.is_global_zero:
-            known = {"format": 1, "rows": self.rows, "best_epochs": self.best_epochs}
-            self._write_kept()
-            self.write(LAST, {**known, "precision": self.fabric.strategy.precision.state_dict(), **state})
-
-    def keep_best(self, weights: Mapping[str, Any], model: nn.Module) -> None:
-        """Write the best weights; of a trial among others, they are in memory until the next checkpoint."""
-        if self.trial is None:
-            self.write(BEST, weights)
-            return
-        frozen = {parameter.data_ptr() for parameter in model.parameters() if not parameter.requires_grad}
-        kept = {name: each if each.data_ptr() in frozen else each.clone() for name, each in weights["model"].items()}
-        self._best = {**weights, "model": kept}
-
-    def _write_kept(self) -> None:
-        """Write what a trial among others has kept in memory."""
-        if self.trial is not None:
-            folder.write_table(self.folder / METRICS, self.rows)
-            best, self._best = self._best, None
-            if best is not None:
-                self.write(BEST, best)
-
-    def write(self, name: str, state: Mapping[str, Any]) -> None:
-        """Write tensors into a file of the folder; only the first process does."""
-        if self.fabric.is_global_zero:
-            folder.write_whole(self.folder / name, lambda beside: torch.save(dict(state), beside))
+        known = {"format": 1, "rows": self.rows, "best_epochs": self.best_epochs}
+        precision = self.fabric.strategy.precision.state_dict()
+        self.folder.write_last({**known, "precision": precision, **state}, self.rows)
 
     def restore_precision(self) -> None:
         """Restore the scale of the gradients at half precision."""
         if self.saved:
             self.fabric.strategy.precision.load_state_dict(self.saved["precision"])
 
-    def best(self, phase: int) -> Ending | None:
-        """The best weights, if they are of that phase."""
-        if not (self.folder / BEST).is_file():
-            return None
-        found = read_ending(self.folder, BEST)
-        return found if found.phase == phase else None
-
     def load_best(self, model: nn.Module) -> None:
         """Load the best weights of the last phase, and make masks over pruned weights permanent."""
-        if self.ending is None and self._first_phase is not None:
-            raise Failure(f'there is no phase "{self._first_phase}"')
-        if self._trains_only and self.ending is None:
-            self._end_after_training()
-        found = self.ending or self.best(self.phases - 1)
+        assert self.last_phase is not None, "the program has no phase"
+        name, loop = self.last_phase.name, self.last_phase.loop
+        if self.ending.is_trial and self.ending.trains:
+            keeps_best = self.checkpoint.keep != "last" or loop.is_stopped_early
+            self._note_trained(self.best_epochs.get(name, loop.epoch) if keeps_best else None)
+            self._close_loggers()
+            raise Trained
+        found = self.ending.weights(self.folder, self.phases - 1)
         if found is not None and found.weights is not None:
             model.load_state_dict(found.weights)
         apply_masks(model)
         self.is_trained = True
         self.caveats = found.caveats if found is not None else self.caveats_about("val")
-        self.chosen = chosen_epoch(self.last_phase, self.rows, found.epoch if found is not None else None)
-        if self.ending is None:
-            self.update_lock(trained=True, **{CHOSEN: self.chosen.epoch.number if self.chosen is not None else None})
+        self.chosen = chosen_epoch(name, loop, self.rows, found)
+        number = self.chosen.epoch.number if self.chosen is not None else None
+        if self.ending.trains:
+            self._note_trained(number)
             return
-        if self.chosen is not None:
-            self.best_epochs[self.chosen.epoch.phase] = self.chosen.epoch.number
-        self.print(f"using {self.ending.told(self.chosen)}")
+        if number is not None:
+            self.best_epochs[name] = number
+        self.print(self.ending.line(self.chosen))
 
-    def _end_after_training(self) -> NoReturn:
-        """End a trial: which weights it would load is all that is noted."""
-        phase = self.last_phase
-        keeps_best = phase is not None and (self.checkpoint.keep != "last" or phase.loop.is_stopped_early)
-        number = self.best_epochs.get(phase.name, phase.epoch) if phase is not None and keeps_best else None
-        self.update_lock(trained=True, **{CHOSEN: number})
-        self._close_loggers()
-        raise Trained
+    def _note_trained(self, chosen: int | None) -> None:
+        self.folder.note(trained=True, **{CHOSEN: chosen})
 
     # -- scores and messages
 
@@ -435,8 +377,7 @@ class Run:
         if self.last_phase is not None and self.last_phase.awaits_scores:
             self.last_phase.stop()
         if self.is_trained:
-            verb, command = ("resume", to_resume) if self.ending is None else ("finish", to_finish)
-            raise Stopped(f"stopped; to {verb}: {command(self.named)}")
+            raise Stopped(f"stopped; {self.ending.once_more(self.folder.named)}")
 
     def stop_here(self) -> None:
         """Where nothing is lost that a resumed run would not do again: stop, if that is asked for."""
@@ -462,11 +403,9 @@ class Run:
 
     def log_epoch(self, row: Mapping[str, Any], scores: Mapping[str, float]) -> None:
         self.rows.append(dict(row))
-        if self.fabric.is_global_zero:
-            if self.trial is None:
-                folder.write_table(self.folder / METRICS, self.rows)
-            for logger in self.loggers:
-                logger.write(scores, len(self.rows))
+        self.folder.write_metrics(self.rows)
+        for logger in self.loggers:
+            logger.write(scores, len(self.rows))
 
     def caveats_about(self, split: str) -> tuple[str, ...]:
         """What the last evaluation of a split says about a model that is no better than a guess."""
@@ -479,19 +418,18 @@ class Run:
 
     def finish(self, scores: Mapping[str, float]) -> None:
         """Write the final scores, and print a table of them."""
-        if self.writes:
-            folder.write_text(self.folder / SCORES, json.dumps(self.final_scores(scores), indent=2) + "\n")
-            for logger in self.loggers:
-                logger.write(scores, len(self.rows))
+        self.folder.write_scores(self.final_scores(scores))
+        for logger in self.loggers:
+            logger.write(scores, len(self.rows))
         self._close_loggers()
         self.print(f"\n{progress.final_table(self.rows, self.best_epochs, scores)}")
         if scores:
             self.caveats = self.caveats_about("test")
         if not self.is_quick:
-            self.update_lock(caveats=list(self.caveats))
+            self.folder.note(caveats=list(self.caveats))
             if self.caveats:
                 self.print("\n".join(["", *self.caveats]))
-        if not self.is_quick and self.snapshot is None:
+        if not self.is_quick and self.ending.snapshot is None:
             self._show_curves()
         if self.data is not None and self.data.skipped:
             self.print(f"\n{data_lines.skipped(self.data.skipped)}")
@@ -511,19 +449,18 @@ class Run:
 
     def save_figure(self, name: str, draw: Callable[[], bytes]) -> Path | None:
         """Write a figure into the folder, if it can be drawn here; the run goes on if it can't."""
-        if self.is_quick or not self.writes or not is_installed():
+        if self.is_quick or not self.folder.writes or not is_installed():
             return None
         try:
-            write_bytes(self.folder / name, draw())
+            return self.folder.write_figure(name, draw())
         except Exception as problem:  # whatever matplotlib raises
             self.print(f"{name} could not be drawn: {type(problem).__name__}: {problem}")
             return None
-        return self.named / name
 
     def announce(self, file: Path, *, trust_code: bool = False, example: str = "photo.jpg") -> None:
         """Note that the run is finished, and print where the model is and how to use it."""
-        self.update_lock(finished=True)
-        shown = self.named / file.name if file.parent == self.folder else file
+        self.folder.note(finished=True)
+        shown = self.folder.named / file.name if file.parent == self.folder.path else file
         self.print(f"\nsaved {shown}\n{to_use(shown, trust_code=trust_code, example=example)}")
         if self.is_quick:
             self.print("smoke test passed; the model is not trained")

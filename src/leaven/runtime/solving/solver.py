@@ -86,7 +86,7 @@ class HeadSolver:
         found: list[tuple[float, Solution]] = []
         for strength in self.strengths:
             if run.stop.is_pressed():
-                raise Stopped(f"stopped; to resume: {to_resume(run.named)}")
+                raise Stopped(f"stopped; to resume: {to_resume(run.folder.named)}")
             self._current = strength, problem.solve(strength, expected_start(problem, strength, found), CLOSE)
             found = [*found[-1:], self._current]
             self._seconds = time.monotonic() - began

@@ -16,7 +16,6 @@ from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_weights
 
 from leaven.cache.store import key_of
-from leaven.formats.run_folder import LOCK, read_json
 from leaven.runtime.data.model_inputs import ModelInputs, first_tensor
 from leaven.runtime.run.timing import seconds_of
 from leaven.runtime.stored.agreement import agreed
@@ -170,10 +169,10 @@ def fastest(computation: Computation, computing: Computing, split: "IndexedSplit
 
 def _of_this_run(run: "Run", title: str, measure: Callable[[], tuple[str, str]]) -> tuple[str, str]:
     """What was measured, or what the run has measured before it was interrupted."""
-    known = read_json(run.folder / LOCK).get("ways", {})
+    known = run.folder.lock.get("ways", {})
     if title not in known:
         known = {**known, title: list(measure())}
-        run.update_lock(ways=known)
+        run.folder.note(ways=known)
     chosen, told = known[title]
     return chosen, told
 
