@@ -33,7 +33,7 @@ def test_a_resumed_run_uses_the_weights_that_it_saved(photos: Path, monkeypatch:
     phase.save()
     other = net()
     nn.init.constant_(other.get_parameter("0.weight"), 0.5)  # as if its file had been replaced
-    folder = phase.run.folder
+    folder = phase.run.folder.path
     del phase.run, features  # which hold the folder
     monkeypatch.setattr(sys, "argv", ["program.py", "--resume", str(folder)])
     _, data, _, features = prepared(photos, other)
