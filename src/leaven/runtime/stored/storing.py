@@ -82,7 +82,8 @@ def _with_frozen(
     noise = agreed(run, lambda: computing.noise_of(given[0]))
     part, computation = agreed(run, lambda: FrozenPart.of(model, noise, run.fabric.autocast))
     if not exact:
-        computation, how = fastest(computation, computing, given[0])
+        measuring = Computing(computing.store, run, computing.batch_size)  # each knows the facts of one computation
+        computation, how = fastest(computation, measuring, given[0])
         run.print(f"{phase.name}: the frozen layers run {how}")
     found: dict[str, StoredSplit] = {}
     for split in given:
