@@ -85,7 +85,15 @@ class Phase:
         self._inputs: Any = None  # of the current batch
         self._part = 1.0  # of the current batch, that this process has
         self._began = time.monotonic()
-        self.outlook = Outlook(self)
+        self.outlook = Outlook(
+            name,
+            self.loop,
+            epochs_before=epochs_before,
+            epochs_after=0 if is_last else run.epochs_after(epochs_before + epochs),
+            validation_batches=run.evaluation_batches(data.val),
+            is_quick=run.is_quick,
+            is_shown=run.trial is None,
+        )
         self._saved_at = time.monotonic()
 
     # -- where its loop is
@@ -327,14 +335,15 @@ class Phase:
         run, fabric, loop = self.run, self.run.fabric, self.loop
         assert self.placement is not None, "the program did not call `phase.setup`"
         epoch = self.epochs_before + loop.epoch
-        bar, still = self.outlook.training(), frozen_layers(self.model)
+        bar = self.outlook.training(lambda: self.losses.last, is_shown=run.shows_training)
+        frozen = frozen_layers(self.model)
         self._began = time.monotonic()
         batches = split.batches(epoch, first=loop.batch, rank=fabric.global_rank, world=fabric.world_size)
         try:
             while loop.batch < loop.batches_per_epoch:
                 run.before_batch(self)
                 images, targets = self._next(batches)
-                for layer in still:
+                for layer in frozen:
                     if layer.training:  # user code may have called `train` on it
                         layer.training = False
                 self._seed(epoch)

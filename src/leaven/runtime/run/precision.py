@@ -1,10 +1,15 @@
 """Fabric, and the precision of computation."""
 
+import os
 import warnings
 from typing import TYPE_CHECKING, Any
 
+import torch
+
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
+
+_LOOKS_FOR_DRIVER = "PYTORCH_NVML_BASED_CUDA_CHECK"  # set by Lightning
 
 
 def fabric_with(**settings: Any) -> "Fabric":
@@ -13,6 +18,8 @@ def fabric_with(**settings: Any) -> "Fabric":
     from lightning.fabric import Fabric
     from lightning.fabric.plugins import MixedPrecision
 
+    if not torch.cuda.is_available():  # else torch would look for the driver's library in every step
+        os.environ.pop(_LOOKS_FOR_DRIVER, None)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="The `srun` command is available")  # training without it is fine
         fabric = Fabric(**settings)

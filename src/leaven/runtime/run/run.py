@@ -94,7 +94,7 @@ class Run:
         self.monitor = monitor
         self.lower_is_better = ("loss", *lower_is_better)
         self.is_quick: bool = args.quick
-        self.total_epochs = epochs
+        self._total_epochs = epochs
         self.more_epochs: int = args.more_epochs
         self.checkpoint = checkpoint or CheckpointPolicy()
         named = Path(fabric.broadcast(str(self._open_folder(args)) if fabric.is_global_zero else ""))
@@ -286,6 +286,11 @@ class Run:
         self.phases += 1
         self.epochs_before += epochs
         return phase
+
+    def epochs_after(self, done: int) -> int | None:
+        """How many epochs are left after so many; None where only the program knows."""
+        later = self._total_epochs - done
+        return None if self.is_quick or later < 0 else later + self.more_epochs
 
     def is_finished(self, number: int) -> bool:
         """Whether a phase was finished when the run was interrupted in a later one, or is that of an earlier run."""
