@@ -123,9 +123,6 @@ def _operand(number: int | float | Quantity | Pending) -> str:
     return text if text.isidentifier() or not isinstance(number, Pending) else f"({text})"
 
 
-# -- calculations that are kept
-
-
 def kept_expression(value: syntax.Value, scope: Scope) -> syntax.Value | None:
     """A calculation that changes with an `arg` or the data, its `let`s written out; None for one that is fixed."""
     if not isinstance(value, syntax.Name | syntax.Negative | syntax.Binary):

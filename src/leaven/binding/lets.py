@@ -57,9 +57,6 @@ def names_in(value: syntax.Value, wanted: Collection[str]) -> Iterator[syntax.Na
         yield from names_in(part, wanted)
 
 
-# -- cycles
-
-
 def _refuse_cycles(scope: Scope) -> None:
     """Report every `let` that leads back to itself or through too many others."""
     depths: dict[str, int] = {}
@@ -93,9 +90,6 @@ def _refuse_cycles(scope: Scope) -> None:
             else:
                 on_the_way.add(use.path)
                 waiting.append((use, names_in(scope.lets[use.path].value, scope.lets)))
-
-
-# -- sizes
 
 
 class _Size(NamedTuple):

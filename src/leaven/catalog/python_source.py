@@ -48,9 +48,6 @@ def names_in(tree: ast.Module) -> Names:
     )
 
 
-# -- classes
-
-
 def read_class(node: ast.ClassDef, names: Names) -> ClassSource:
     methods = _methods(node, names.classes)
     if "__init__" in methods:
@@ -92,9 +89,6 @@ def _count(method: ast.FunctionDef) -> tuple[float, float]:
         return inf, inf
     most = inf if any(parameter.variadic for parameter in own) else len(positional)
     return sum(parameter.required for parameter in positional), most
-
-
-# -- parameters
 
 
 def read_parameters(arguments: ast.arguments, names: Names | None = None) -> tuple[tuple[Parameter, ...], bool]:

@@ -61,9 +61,6 @@ class Selection(Record):
     parameters: frozenset[str] | None = field(compare=False)
 
 
-# -- which parameters
-
-
 def matching(selector: Selector, layers: Layers) -> frozenset[str]:
     """The names of the parameters that a selector means: one set, however often a recipe selects them."""
     known = layers.matched

@@ -251,23 +251,9 @@ class NoTraits(NamedTuple):
     """Kinds without traits."""
 
 
-Traits = (
-    StatementRules
-    | TechniqueTraits
-    | ModelTraits
-    | DataTraits
-    | TransformTraits
-    | LossTraits
-    | MetricTraits
-    | SamplerTraits
-    | TaskTraits
-    | OptimizerTraits
-    | ScheduleTraits
-    | PruningTraits
-    | ComponentTraits
-    | Definition
-    | NoTraits
-)
+_OfLibraries = ModelTraits | DataTraits | TransformTraits | LossTraits | MetricTraits | OptimizerTraits | ScheduleTraits
+_OfLeaven = StatementRules | TechniqueTraits | ComponentTraits | PruningTraits | SamplerTraits | TaskTraits | NoTraits
+Traits = _OfLibraries | _OfLeaven | Definition
 BY_KIND: dict[str, type[Traits]] = {
     "statement": StatementRules,
     "technique": TechniqueTraits,

@@ -22,8 +22,6 @@ class Unknown(Enum):
 
 UNKNOWN = Unknown.UNKNOWN
 
-# -- where a choice comes from
-
 
 class Written(Record):
     """Written in a recipe file or in an option on the command line."""
@@ -59,8 +57,6 @@ def is_written(origin: Origin) -> bool:
     """Whether it is in a recipe or on the command line, rather than in a card's default statement."""
     return isinstance(origin, Written) and origin.span.source.kind is not SourceKind.DEFAULT
 
-
-# -- values
 
 _SINGULARS = ("epoch", "step", "minute", "hour", "sample")
 
@@ -163,9 +159,6 @@ class Invocation(Record):
     def with_setting(self, setting: Setting) -> "Invocation":
         """The same with another value of an argument that it has."""
         return replace(self, settings=tuple(setting if old.name == setting.name else old for old in self.settings))
-
-
-# -- what a recipe defines
 
 
 class Arg(Record):

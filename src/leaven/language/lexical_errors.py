@@ -44,9 +44,6 @@ def too_deep(token: Token, brackets: int, operators: int) -> Diagnostic:
     return error("too-deep", headline, (token, "the limit is reached here; the file was not parsed"), fix=fix)
 
 
-# -- characters
-
-
 def unexpected_character(token: Token) -> Diagnostic:
     """A character that no token starts with, or a `.` by itself."""
     character = token.value
@@ -86,9 +83,6 @@ def wrong_quotes(token: Token) -> Diagnostic:
     return error("wrong-quotes", f"unexpected quotation mark `{token}`", (span, label), fix=fix)
 
 
-# -- brackets
-
-
 def unclosed_bracket(opened: Token, closing: str, end: Span) -> Diagnostic:
     """An opening bracket; the missing one belongs at `end`."""
     return _unclosed(opened, closing, Fix(f"add the missing `{closing}`", (Edit(end, closing),)))
@@ -115,9 +109,6 @@ def wrong_bracket(opened: Token, token: Token, closing: str) -> Diagnostic:
     headline = f"this `{opened}` is closed by `{token}`"
     fix = write(token.span, closing, "replace it with ")
     return error("unmatched-bracket", headline, (token, f"expected `{closing}`"), (opened, "opened here"), fix=fix)
-
-
-# -- strings and numbers
 
 
 def unclosed_string(token: Token) -> Diagnostic:
@@ -150,9 +141,6 @@ def misplaced_underscore(number: Token) -> Diagnostic:
     digits = number.value.replace("_", "")
     headline = f"`{number}` is not a number"
     return error("invalid-number", headline, (number, "a `_` goes between two digits"), fix=write(number.span, digits))
-
-
-# -- lines
 
 
 def missing_newline(token: Token) -> Diagnostic:

@@ -61,9 +61,6 @@ def summary(diagnostics: Iterable[Diagnostic]) -> str:
     return ", ".join(parts) or "no errors"
 
 
-# -- snippets
-
-
 class _Mark(Record):
     """The part of its first line that a spot marks, in characters of that line."""
 
@@ -142,9 +139,6 @@ def _grouped(line: str, marks: list[_Mark]) -> list[list[_Mark]]:
     return [[mark] for mark in marks]
 
 
-# -- characters and columns
-
-
 def _cut(line: str, start: int, end: int) -> tuple[str, int, int]:
     """A line as it is shown, and the range of its characters: all, or those around `start` to `end`."""
     first, last = (0, len(line)) if _fits(line) else _window(line, start, end)
@@ -198,9 +192,6 @@ def _message(text: str) -> str:
 def _paragraph(text: str) -> str:
     """A note or help; further lines are aligned below the first."""
     return "\n      ".join(_message(line) for line in text.split("\n"))
-
-
-# -- places and data
 
 
 def _bounds(span: Span) -> tuple[int, int]:

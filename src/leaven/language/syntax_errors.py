@@ -83,9 +83,6 @@ def _odd_character(statement: list[Token], token: Token) -> Diagnostic | None:
     return unexpected_character(token)
 
 
-# -- extends, import, arg and let
-
-
 def _in_keyword_statement(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:
     keyword = statement[0].type if statement else ""
     if keyword not in _KEYWORD_FORMS:
@@ -154,9 +151,6 @@ def _missing_type(word: Token, name: Token, token: Token) -> Diagnostic:
     notes = ["the types are int, float, bool, text, path and choice[…]"]
     fix = write(name.span.at_end, f": {type}", shown=whole)
     return error("missing-type", headline, (name, "expected `: type` after the name"), notes=notes, fix=fix)
-
-
-# -- other statements
 
 
 def _missing_value(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic | None:

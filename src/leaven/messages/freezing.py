@@ -129,15 +129,11 @@ def nothing_to_adapt(call: Invocation, model: str) -> Diagnostic:
     return error("empty-selector", headline, (call, "nothing to adapt"), notes=[_ADAPTABLE], fix=fix)
 
 
-def adapts_head_only(call: Invocation, on: Setting) -> Diagnostic:
-    return _head_only(call, on, f"`{call.card.name}` can't adapt the head: the head is trained in full")
-
-
-def prunes_head_only(call: Invocation, on: Setting, model: str) -> Diagnostic:
-    return _head_only(call, on, f"the head of {model} can't be pruned: its outputs are the classes")
-
-
-def _head_only(call: Invocation, on: Setting, headline: str) -> Diagnostic:
+def head_only(call: Invocation, on: Setting, model: str) -> Diagnostic:
+    """An adapter or a pruning of the head alone."""
+    headline = f"the head of {model} can't be pruned: its outputs are the classes"
+    if call.card.technique.is_adapter:
+        headline = f"`{call.card.name}` can't adapt the head: the head is trained in full"
     place = (setting_span(on, call), "the head only")
     return error("empty-selector", headline, place, fix="remove `on`, or choose other layers")
 

@@ -1,8 +1,8 @@
-"""Reports about data that does not fit the model: classes, channels, image sizes."""
+"""Reports about data that does not fit the recipe or its model: task, classes, channels, image sizes."""
 
 import re
 
-from leaven.catalog.values import Invocation, Origin
+from leaven.catalog.values import Invocation, Origin, Setting
 from leaven.language.diagnostics import Diagnostic, error, warning
 from leaven.language.fixes import Fix, write
 from leaven.language.source import Span
@@ -71,35 +71,37 @@ def different_shapes(place: Span, shorter: int, is_resized: bool, example: str) 
 def other_size(
     model: str, takes: tuple[int, int], size: tuple[int, int], place: Span, has_img_size: bool
 ) -> Diagnostic:
-    return _size(
-        f"{model} takes images of {takes[0]} x {takes[1]}, not {size[0]} x {size[1]}",
-        size,
-        place,
-        _resized(place, size[0], takes[0], f", or give the model `img_size={size[0]}`" if has_img_size else ""),
-    )
+    headline = f"{model} takes images of {takes[0]} x {takes[1]}, not {size[0]} x {size[1]}"
+    more = f", or give the model `img_size={size[0]}`" if has_img_size else ""
+    return _wrong_size(headline, size, place, takes[0], more)
 
 
 def too_small(model: str, smallest: int, size: tuple[int, int], place: Span, usual: int) -> Diagnostic:
-    return _size(
-        f"{model} takes images of {smallest} x {smallest} or more, not {size[0]} x {size[1]}",
-        size,
-        place,
-        _resized(place, size[0], usual),
-    )
+    headline = f"{model} takes images of {smallest} x {smallest} or more, not {size[0]} x {size[1]}"
+    return _wrong_size(headline, size, place, usual)
 
 
 def does_not_pass(model: str, size: tuple[int, int], place: Span, usual: int) -> Diagnostic:
-    headline = f"images of {size[0]} x {size[1]} are too small for {model}"
-    return _size(headline, size, place, _resized(place, size[0], usual))
+    return _wrong_size(f"images of {size[0]} x {size[1]} are too small for {model}", size, place, usual)
 
 
-def _size(headline: str, size: tuple[int, int], place: Span, fix: Fix) -> Diagnostic:
+def _wrong_size(headline: str, size: tuple[int, int], place: Span, better: int, more: str = "") -> Diagnostic:
+    """`better` is the size for the transform that resizes; `more` is another way to fix it."""
+    resized = re.sub(rf"\b{size[0]}\b", str(better), place.text)
+    fix = Fix(f"add `resize({better})` to the transforms{more}")
+    if resized != place.text:
+        fix = write(place, resized, after=more)
     return error("input-size", headline, (place, f"{size[0]} x {size[1]} from here on"), fix=fix)
 
 
-def _resized(place: Span, size: int, better: int, more: str = "") -> Fix:
-    """The transform with another size."""
-    sized = re.sub(rf"\b{size}\b", str(better), place.text)
-    if sized == place.text:
-        return Fix(f"add `resize({better})` to the transforms{more}")
-    return write(place, sized, after=more)
+def read_otherwise(data: Invocation, task: str, advice: str) -> Diagnostic:
+    headline = f"`{data.card.bare_name}` returns raw annotations for {task}, which no model takes"
+    return error("wrong-task", headline, (data, "raw annotations"), fix=f"let Leaven read the files: {advice}")
+
+
+def other_task(data: Invocation, asked: Setting, offered: str, wanted: str, argument: str | None) -> Diagnostic:
+    """`argument` is the one by which the data can be asked for the task, if there is any."""
+    name = data.card.bare_name
+    headline = f"`{name}` has labels for {offered}, but the recipe asks for {wanted}"
+    fix = f'name the columns: `{name}(…, {argument}="…")`' if argument else "remove `task=`"
+    return error("wrong-task", headline, (asked, "another task"), fix=fix)

@@ -14,8 +14,6 @@ from leaven.messages.suggestions import similar
 
 _FORMS = {"vector": "(N, C)", "image": "(N, C, H, W)"}
 
-# -- weights
-
 
 def two_sources(chosen: Invocation, pretrained: Setting, weights: Setting) -> Diagnostic:
     spots = (setting_span(pretrained, chosen), "the pretrained weights"), (setting_span(weights, chosen), "and a file")
@@ -68,9 +66,6 @@ def only_a_teacher(source: Invocation, built_by: Any) -> Diagnostic:
     return error("wrong-value", headline, (source, label), fix=fix)
 
 
-# -- head, layers and task
-
-
 def no_head(source: Invocation) -> Diagnostic:
     headline = f"{source.card.bare_name} has no head that can be replaced"
     fix = "choose another model; `leaven catalog search` lists all"
@@ -120,9 +115,6 @@ def for_other_task(model: Invocation, made_for: str, wanted: str, example: str |
     fix = f"choose a model for {wanted}, such as `{example}`" if example else None
     fix = f"add `{asked}=true` to the data, or {fix}" if asked else fix
     return error("wrong-task", headline, (model, f"made for {made_for}"), fix=fix)
-
-
-# -- shapes in a pipeline of components
 
 
 def wrong_input(stage: Invocation, takes: str, previous: str, shape: str) -> Diagnostic:

@@ -83,9 +83,8 @@ def no_such_card(
     elif fix is None and len(set(candidates)) <= 8:
         fix = f"choose one of {', '.join(f'`{word}`' for word in candidates)}"
     fix = fix or search_for(rest, OR_YOUR_OWN if kind in OWN_KINDS else "")
-    return error(
-        "unknown-name", f"unknown {noun.partition(' ')[2]} `{path}`", (name, f"expected {noun}"), notes=notes, fix=fix
-    )
+    headline = f"unknown {noun.partition(' ')[2]} `{path}`"
+    return error("unknown-name", headline, (name, f"expected {noun}"), notes=notes, fix=fix)
 
 
 def not_from_a_file(name: syntax.Name, kind: str, candidates: Sequence[str]) -> Diagnostic:

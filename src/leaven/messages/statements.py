@@ -117,9 +117,6 @@ def missing_library(name: str, reason: str) -> Diagnostic:
     return error("missing-library", f"{name} can't be used: {reason}", fix=fix)
 
 
-# -- what a word is that is no statement here
-
-
 def _elsewhere(statement: syntax.Statement, context: str) -> tuple[str, Fix | str]:
     """What a word that is known elsewhere is, and where to write it; empty where it is not known."""
     path = statement.name.path

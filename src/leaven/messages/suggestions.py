@@ -27,9 +27,6 @@ def search_for(word: str, after: str = "") -> Fix:
     return Fix(f"`leaven catalog search {word}` searches for similar names{after}", is_general=True)
 
 
-# -- a value of another type
-
-
 def for_type(value: syntax.Value, parameter: Parameter) -> Fix | str | None:
     """The edit for the commonest mix-ups of types."""
     types, text = set(parameter.types), value.span.text
@@ -97,8 +94,6 @@ def _is_number(text: str) -> bool:
         return False
     return True
 
-
-# -- where a name belongs
 
 # Where each kind of card is written.
 _STATEMENTS = {

@@ -112,3 +112,31 @@ def constructed_too_early(call: Invocation, hook: str, wanted: str) -> Diagnosti
     headline = f"`{call.card.bare_name}` has `{hook}`, so it is constructed before the `{wanted}` that it takes exists"
     fix = f"remove `{wanted}` from its constructor, or split it into two techniques"
     return error("constructed-too-early", headline, (call, f"takes `{wanted}`"), fix=fix)
+
+
+# -- training where each process has only a part of the parameters
+
+
+def technique_on_parts(call: Invocation, strategy: Setting) -> Diagnostic:
+    name = call.card.bare_name
+    return _on_parts(name, call.origin, "needs whole parameters", strategy, f"use `strategy=ddp`, or remove `{name}`")
+
+
+def optimizer_on_parts(optimizer: Invocation, strategy: Setting) -> Diagnostic:
+    fix = "use `strategy=ddp`, or another optimizer, such as `optimizer adamw()`"
+    return _on_parts(optimizer.card.friendly, optimizer.origin, "needs whole parameters", strategy, fix)
+
+
+def override_on_parts(hook: str, origin: Origin, strategy: Setting) -> Diagnostic:
+    return _on_parts(hook, origin, "needs the whole model", strategy, f"use `strategy=ddp`, or remove the `{hook}`")
+
+
+def setting_on_parts(setting: str, origin: Origin, strategy: Setting) -> Diagnostic:
+    return _on_parts(
+        setting, origin, "not supported with sharded parameters", strategy, "use `strategy=ddp`, or remove it"
+    )
+
+
+def _on_parts(name: str, origin: Origin, label: str, strategy: Setting, fix: str) -> Diagnostic:
+    headline, split = f"`{name}` can't be used with `strategy=fsdp`", "each process has only a part of every parameter"
+    return error("incompatible-sharding", headline, (origin, label), (strategy, split), fix=fix)

@@ -13,17 +13,14 @@ from leaven.messages.describe import labels, tasks
 from leaven.messages.places import repeated, setting_span, span_of
 
 
-def loss_for_other_task(loss: Invocation, task: str, usual: str) -> Diagnostic:
-    """`usual` is the default statement of the task."""
-    headline = _headline(loss.card.friendly, loss.card.loss.targets, "loss", task)
-    fix = f"use another loss, such as `{usual}`"
-    return error("wrong-task", headline, (loss, _only(loss.card.loss.targets, task)), fix=fix)
-
-
-def metric_for_other_task(metric: Invocation, task: str, usual: str) -> Diagnostic:
-    headline = _headline(metric.card.friendly, metric.card.metric.targets, "metric", task)
-    fix = f"use other metrics, such as `{usual}`"
-    return error("wrong-task", headline, (metric, _only(metric.card.metric.targets, task)), fix=fix)
+def for_other_task(call: Invocation, targets: Sequence[TargetKind], task: str, usual: str) -> Diagnostic:
+    """A loss or metric for other targets; `usual` is the default statement of the task."""
+    name, noun = call.card.friendly, "metric" if usual.startswith("metrics") else "loss"
+    headline = f"`{name}` is a {tasks(targets, task)} {noun}, but the task is {task}"
+    if not targets:
+        headline = f"`{name}` can't be used for {task}"
+    fix = f"use {'another loss' if noun == 'loss' else 'other metrics'}, such as `{usual}`"
+    return error("wrong-task", headline, (call, _only(targets, task)), fix=fix)
 
 
 def unbalanced(
@@ -70,12 +67,6 @@ def sampler_for_other_task(sampler: Invocation, task: str) -> Diagnostic:
 def argument_for_other_task(call: Invocation, setting: Setting, targets: Sequence[TargetKind], task: str) -> Diagnostic:
     headline = f"`{setting.name}` of `{call.card.friendly}` is for {tasks(targets, task)}, but the task is {task}"
     return error("wrong-task", headline, (setting, _only(targets, task)), fix=f"remove `{setting.name}`")
-
-
-def _headline(name: str, targets: Sequence[TargetKind], noun: str, task: str) -> str:
-    if not targets:
-        return f"`{name}` can't be used for {task}"
-    return f"`{name}` is a {tasks(targets, task)} {noun}, but the task is {task}"
 
 
 def _only(targets: Sequence[TargetKind], task: str) -> str:
@@ -150,3 +141,33 @@ def not_a_linear_head(solver: Invocation, model: str, layers: Sequence[str]) -> 
 
 def _solver(call: Invocation) -> Setting:
     return call[call.card.technique.solver]
+
+
+# -- models that compute their losses themselves
+
+
+def not_solved(solver: Invocation, task: str) -> Diagnostic:
+    headline = f"the head of a model for {task} can't be solved"
+    fix = "train it: remove `solver=`"
+    return error("wrong-task", headline, (solver, "its losses depend on which boxes are matched"), fix=fix)
+
+
+def channels_stay(pruning: Invocation, task: str) -> Diagnostic:
+    headline = f"channels of a model for {task} can't be pruned"
+    fix = "prune single weights instead: `prune unstructured(), …`"
+    return error(
+        "wrong-task", headline, (pruning, "dependencies between channels can't be traced through boxes"), fix=fix
+    )
+
+
+def not_measured(setting: Setting, task: str) -> Diagnostic:
+    headline = f"`{setting.name}=auto` can't be measured in {task}"
+    fix = f"set it: `train {setting.name}=…`"
+    return error("wrong-task", headline, (setting, "it is measured with images alone"), fix=fix)
+
+
+def no_loss_to_watch(schedule: Invocation, better: str) -> Diagnostic:
+    name = schedule.card.bare_name
+    headline = "`loss` is not measured in validation, as the model computes its losses in training only"
+    fix = f"name another score: `schedule {name}(score={better})`"
+    return error("unknown-score", headline, (schedule, f"`{name}` watches `val.loss`"), fix=fix)

@@ -96,9 +96,6 @@ def _amount(number: float | Quantity, parameter: Parameter) -> str:
     return value_text(number.amount if isinstance(number, Quantity) and is_its_unit else number)
 
 
-# -- values that are made of others
-
-
 def too_large(value: syntax.Value, most: int) -> Diagnostic:
     return error("too-large", f"this expands to more than {most:,} parts", (value, "too large"))
 

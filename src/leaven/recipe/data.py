@@ -17,7 +17,7 @@ from leaven.language.diagnostics import error, warning
 from leaven.language.fixes import Fix
 from leaven.language.record import Record
 from leaven.language.source import Span
-from leaven.messages import data as messages
+from leaven.messages import inputs as messages
 from leaven.messages.describe import either
 from leaven.messages.suggestions import similar
 from leaven.messages.techniques import missing_library

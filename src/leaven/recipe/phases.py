@@ -21,7 +21,6 @@ from leaven.messages.options import option_for
 from leaven.recipe.adapters import is_adapter, resolve_adapter
 from leaven.recipe.default_training import Start, default_freezing, with_default_rate
 from leaven.recipe.freezing import resolve_freezing
-from leaven.recipe.pruning import resolve_pruning
 from leaven.recipe.recipe import (
     Adapter,
     AnyTechnique,
@@ -30,6 +29,7 @@ from leaven.recipe.recipe import (
     Optimizer,
     Override,
     Phase,
+    Pruning,
     Reinit,
     Technique,
     Unfreeze,
@@ -144,7 +144,7 @@ class PhaseReader:
         layers = self.scope.layers
         others = [technique for technique in techniques if isinstance(technique, Technique)]
         self.adapters += (resolve_adapter(one.invocation, layers) for one in others if is_adapter(one))
-        prunings = tuple(filter(None, (resolve_pruning(one.invocation) for one in others)))
+        prunings = tuple(filter(None, map(_pruning, others)))
         self.start = self.start.changed_by(techniques, bool(self.adapters), bool(prunings))
         techniques += default_freezing(techniques, optimizer.groups, self.start)
         freezing = resolve_freezing(techniques, self.adapters, layers)
@@ -231,6 +231,14 @@ class PhaseReader:
             return None
         layers, *others = bound.settings
         return Group(layers.value, tuple(s for s in others if isinstance(s.origin, Written)), bound.origin)
+
+
+def _pruning(technique: Technique) -> Pruning | None:
+    """A technique that prunes, with the parameters it may take from; None for any other technique."""
+    call, method = technique.invocation, technique.invocation.value("method")
+    if not isinstance(method, Invocation) or method.card.kind != "pruning":
+        return None
+    return Pruning(call, call.value("on").parameters, method.card.pruning.shrinks_model)
 
 
 def _complete(parts: Sequence[T | None]) -> tuple[T, ...] | None:

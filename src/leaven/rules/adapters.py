@@ -48,6 +48,6 @@ def _nothing_to_adapt(adapter: Adapter, layers: Layers, name: str) -> Diagnostic
         return messages.nothing_to_adapt(call, name)
     chosen = on.value.parameters
     if chosen <= matching(Word("head"), layers):
-        return messages.adapts_head_only(call, on)
+        return messages.head_only(call, on, name)
     types = dict.fromkeys(parameter.module_type for parameter in layers.parameters if parameter.name in chosen)
     return messages.not_adaptable(call, on, name, list(types))

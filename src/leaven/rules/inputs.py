@@ -138,9 +138,6 @@ def _unlike_bundle(file: FilePath, names: Sequence[str]) -> str:
     return ""
 
 
-# -- what the transforms make of an image
-
-
 def size_of_images(data: Data) -> tuple[int, int] | None:
     """The height and width of the images that the model is evaluated on, where they are known."""
     return _through(data.eval, data)[0].size if data.eval is not None else None

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from leaven.catalog.values import is_written
 from leaven.language.diagnostics import Diagnostic
-from leaven.messages import own_losses as messages
+from leaven.messages import training as messages
 from leaven.recipe.draft import Draft
 from leaven.recipe.recipe import Phase
 

@@ -68,6 +68,6 @@ def _layers(pruning: Pruning, layers: Layers, name: str) -> Iterator[Diagnostic]
         return
     parameters = [parameter for parameter in layers.parameters if parameter.name in chosen]
     if pruning.removes_channels and chosen and chosen <= matching(Word("head"), layers):
-        yield messages.prunes_head_only(call, on, name)
+        yield messages.head_only(call, on, name)
     elif not any(p.name.rpartition(".")[2] == "weight" and len(p.shape) > 1 for p in parameters):
         yield messages.not_prunable(call, on, name, parameters)

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from leaven.catalog.values import Invocation, Setting
 from leaven.language.diagnostics import Diagnostic
-from leaven.messages import sharding as messages
+from leaven.messages import techniques as messages
 from leaven.recipe.draft import Draft
 from leaven.recipe.recipe import Phase
 

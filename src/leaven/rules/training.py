@@ -17,7 +17,7 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
     if task.known is not None:
         for loss in {id(phase.loss): phase.loss for phase in draft.phases}.values():  # one for all phases, once
             if task.known.target_kind not in loss.card.loss.targets:
-                yield messages.loss_for_other_task(loss, task.title, task.known.loss)
+                yield messages.for_other_task(loss, loss.card.loss.targets, task.title, task.known.loss)
             yield from _arguments(loss, task.title, task.known)
         yield from _metrics(draft.metrics, task.title, task.known)
         if draft.data_facts.names and task.known.target_kind == "class":
@@ -52,7 +52,7 @@ def _metrics(metrics: Sequence[Invocation], title: str, task: TaskTraits) -> Ite
     for metric in metrics:
         known = metric.card.metric
         if task.target_kind not in known.targets:
-            yield messages.metric_for_other_task(metric, title, task.metrics)
+            yield messages.for_other_task(metric, known.targets, title, task.metrics)
         elif not known.is_single_number and not known.scores:
             yield messages.metric_of_several_numbers(metric, task.metrics)
         yield from _arguments(metric, title, task)

@@ -67,9 +67,6 @@ def replace_value(assembled: Assembled, statement: syntax.Statement) -> None:
     assembled.statements.append(statement)
 
 
-# -- reading files
-
-
 def _read(source: Source, chain: tuple[Path, ...], seen: set[Path]) -> Assembled:
     """The statements of a file and its bases. A base that several extend is read once, where it is met first."""
     parsed = parse(source)
