@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 @dataclass(slots=True)
 class Scope:
-    """What the names of a recipe mean, and what has been found wrong so far."""
+    """The meaning of a recipe's names, and the reports so far."""
 
     args: dict[str, Arg] = field(default_factory=dict)
     lets: dict[str, syntax.Let] = field(default_factory=dict)
@@ -116,7 +116,7 @@ class Scope:
     # -- expansion of `let`s and repetitions
 
     def expand(self, use: syntax.Name, read: Callable[[syntax.Value], T | Unknown]) -> T | Unknown:
-        """What `read` makes of the value that a `let` names; an error in it is reported once, with its first use."""
+        """The value of a `let`, as `read` reads it; an error in it is reported once, with its first use."""
         name = use.path
         if name in self.failed_lets:
             return UNKNOWN

@@ -62,7 +62,7 @@ class Statements:
         return call_in(self.only(top, name))
 
     def listed(self, top: Mapping[str, list[Recognised]], name: str) -> tuple[Invocation, ...] | None:
-        """What all statements of that name list, or their default; None if one of them has an error."""
+        """The calls in all statements of that name, or in their default; None if one of them has an error."""
         statements = [self.bound(one) for one in top.get(name, ())] or [self.default(name)]
         if None in statements:
             return None

@@ -1,4 +1,4 @@
-"""What a name means, as plain data: a `Card` and its `Parameter`s.
+"""Cards, which say as plain data what names mean, and their parameters.
 
 A card comes from one of two places: a file of Leaven's own (`own.py` reads those) or the index of what the installed
 libraries offer (`library.py`). Nothing here knows which; checker, `leaven catalog` and completion read only cards.
@@ -111,7 +111,7 @@ OUTPUTS_PARAMETERS = ("classes", "num_classes", "outputs", "num_outputs")
 
 
 class Card(Record):
-    """What one name means. `name` is the qualified one; `target` is what a program imports and calls."""
+    """The meaning of one name. `name` is the qualified one; `target` is imported and called by programs."""
 
     kind: str
     name: str

@@ -1,4 +1,4 @@
-"""What the frozen part of a model costs on this machine, measured by a subprocess that builds it without weights."""
+"""The cost of the frozen part of a model on this machine, measured by a subprocess that builds it without weights."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +21,7 @@ class FrozenPart(Record):
 
 
 def measure(model: Mapping[str, Any], size: tuple[int, int], freeze: Mapping[str, Any]) -> FrozenPart | None:
-    """What a part costs for images of a size; None where it is not known. Arguments as in `leaven.survey`."""
+    """The cost of a part for images of a size; None where it is not known. Arguments as in `leaven.survey`."""
     machine = {"cores": cores(), "memory": memory()}  # a cache may be shared by machines
     request = {**model, "input_size": list(size), "freeze": dict(freeze), "machine": machine}
     answer = model_survey.ask("frozen_part", request, _SECONDS, _DOING)

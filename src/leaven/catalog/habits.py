@@ -1,4 +1,4 @@
-"""What people write from habit of other tools, and what it is here. Only read where something is wrong."""
+"""Names and settings of other tools, with their counterparts here. Only read where something is wrong."""
 
 from collections.abc import Mapping
 

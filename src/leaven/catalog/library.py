@@ -1,4 +1,4 @@
-"""What the installed libraries offer: names, and the cards they mean.
+"""The names that the installed libraries offer, and the cards they mean.
 
 Reads the index that `index.py` finds: a file only when its kind is asked for, a card only when its name is. Without an
 index everything still works, with no names; `absent` gives the reason.

@@ -1,4 +1,4 @@
-"""What a subprocess of `leaven.survey` tells about a model that it builds without weights. Decides what is cached."""
+"""Answers of `leaven.survey` about a model, built in a subprocess without weights. Decides which are cached."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -26,7 +26,7 @@ def only_cached() -> Iterator[None]:
 
 
 def ask(program: str, request: Mapping[str, Any], seconds: float, doing: str) -> dict[str, Any] | None:
-    """What a program of `leaven.survey` answers to a request; None without torch.
+    """The answer of a program of `leaven.survey` to a request; None without torch.
 
     An answer with `is_unanswered` is not the model's fault: the subprocess took too long or failed itself.
     """

@@ -176,7 +176,7 @@ _FORMATS_OF_HUB = {"imagefolder": "folder", "csv": "csv", "json": "jsonl", "parq
 
 
 def named_by(kind: str, call: str, arguments: Mapping[str, str]) -> Counterpart | None:
-    """What a call of another library means. `arguments` are texts of values, positional ones by their number."""
+    """The counterpart of another library's call. `arguments` are texts of values, positional ones by their number."""
     if kind == "model":
         at = next((at for pattern, at in _MODEL_CALLS.items() if _is(pattern, call)), None)
         texts = [arguments[key] for key in (str(at), *_ARGUMENT_OF_NAME) if at is not None and key in arguments]
@@ -206,7 +206,7 @@ def _of_hub(arguments: Mapping[str, str]) -> Counterpart | None:
 
 
 def counterpart(kind: str, name: str) -> Counterpart | None:
-    """What a name of another tool means here: `microsoft/resnet-50`, `bert-base-uncased`, `yolov8n.pt`, `imdb`."""
+    """The counterpart of another tool's name: `microsoft/resnet-50`, `bert-base-uncased`, `yolov8n.pt`, `imdb`."""
     name = re.sub(r"^(hf[-_]hub:|(\w+\.)*applications\.(\w+\.)?)", "", name)
     return _model(name) if kind == "model" else _dataset(name) if kind == "data" else None
 

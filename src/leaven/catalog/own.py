@@ -145,7 +145,7 @@ def _with_class(traits: Traits, source: ClassSource | None) -> Traits:
 
 
 def _traits(kind: str, fields: dict[str, Any], file: str) -> Traits:
-    """What is left in the front matter are the traits of the card's kind."""
+    """The traits of the card's kind: all other fields of the front matter."""
     if "hooks_only_if" in fields:
         conditions = fields["hooks_only_if"].items()
         fields["hooks_only_if"] = {hook: _make(Condition, condition, file) for hook, condition in conditions}

@@ -55,7 +55,7 @@ def run(
 def _communicate(
     process: "subprocess.Popen[str]", text: str, seconds: float, meanwhile: Callable[[], None] | None
 ) -> tuple[str, str]:
-    """What a process prints to stdout and to stderr."""
+    """The output of a process on stdout and stderr."""
     import subprocess
 
     deadline = time.monotonic() + seconds

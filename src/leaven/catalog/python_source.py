@@ -19,7 +19,7 @@ _PLAIN_BASES = {"Module", "object", "Dataset", "IterableDataset", "ABC", "Protoc
 
 
 class ClassSource(NamedTuple):
-    """What a class's constructor takes, and its methods with those of its bases in the same file."""
+    """The parameters of a class's constructor, and its methods with those of its bases in the same file."""
 
     parameters: tuple[Parameter, ...]
     open_ended: bool
@@ -27,13 +27,13 @@ class ClassSource(NamedTuple):
 
     @property
     def technique(self) -> TechniqueTraits:
-        """What a program calls of it and passes to it if it is used as a technique."""
+        """The hooks and the objects of the program that it takes if it is used as a technique."""
         wants = tuple(parameter.name for parameter in self.parameters if parameter.name in PROVIDED)
         return TechniqueTraits(hooks=hooks_in(self.methods), wants=wants)
 
 
 class Names(NamedTuple):
-    """What a file defines: its classes, and the values of its constants."""
+    """The classes of a file, and the values of its constants."""
 
     classes: Mapping[str, ast.ClassDef]
     values: Mapping[str, ast.expr]

@@ -1,4 +1,4 @@
-"""What a statement is known by: its card, its key, its label. Two statements with the same key say the same thing.
+"""The identity of statements: card, key, label. Two statements with the same key say the same thing.
 
 Which of the two counts is left to `statements/merge.py`.
 """

@@ -1,4 +1,4 @@
-"""What is particular to each kind of card, one class per kind.
+"""The traits of each kind of card, one class per kind.
 
 A card holds the traits of its kind (`Card.traits`). Every field has a default that means "nothing special", so that a
 card file names only what differs, and so that nothing is claimed about a definition in the user's code. They are named
@@ -44,7 +44,7 @@ class StatementRules(NamedTuple):
 
 
 class TechniqueTraits(NamedTuple):
-    """What a technique does to training."""
+    """The effects of a technique on training."""
 
     changes: Literal["", "input", "activations", "loss", "gradient", "weights", "model"] = ""
     cost: str = ""
@@ -79,7 +79,7 @@ class WeightsPackage(NamedTuple):
 
 
 class ModelTraits(NamedTuple):
-    """What is known about a model before it is built. Sizes are height and width, in pixels."""
+    """Facts about a model before it is built. Sizes are height and width, in pixels."""
 
     task: str = "image-classification"
     loads: Literal["library", "bundle", "earlier_phase", "transformers"] = "library"
@@ -142,7 +142,7 @@ class ModelTraits(NamedTuple):
 
 
 class DataTraits(NamedTuple):
-    """What is known about a dataset before it is read."""
+    """Facts about a dataset before it is read."""
 
     task: str = "image-classification"
     task_by_argument: Mapping[str, str] = NONE
@@ -186,7 +186,7 @@ class SamplerTraits(NamedTuple):
 
 
 class TaskTraits(NamedTuple):
-    """What a task asks of a recipe. Its parameters are those of the data statement that ask for the task."""
+    """The demands of a task on a recipe. Its parameters are those of the data statement that ask for the task."""
 
     is_default: bool = False  # whether it is meant where neither the data nor the recipe asks for one
     title: str = ""  # in words, with `{input}` for what it is about: "{input} classification"
@@ -227,7 +227,7 @@ class PruningTraits(NamedTuple):
 
 
 class ComponentTraits(NamedTuple):
-    """What flows through a component. Channels and stride are given by the parameter of that name."""
+    """Input and output of a component. Channels and stride are given by the parameter of that name."""
 
     input_form: Literal["image", "vector", "any"] = "any"
     output_form: Literal["image", "vector", "same"] = "same"

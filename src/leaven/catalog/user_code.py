@@ -1,4 +1,4 @@
-"""What a user's Python file defines, read without running it.
+"""The definitions in a user's Python file, read without running it.
 
 A class or function becomes a `Card` of kind "user": its parameters are known, and a wrong argument is found before
 anything starts. What only running can tell (a computed name, a decorated signature) is marked as not known.

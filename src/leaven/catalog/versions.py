@@ -62,7 +62,7 @@ def key() -> str:
 
 
 def _survey_stamp() -> list[tuple[str, int, int]]:
-    """What changes when the code of the survey or the fields of cards change."""
+    """Size and time of the survey's files and of those that define the fields of cards."""
     with os.scandir(_SURVEY) as entries:
         sources = {entry.name: entry.stat() for entry in entries if entry.name.endswith(".py")}
     sources |= {name: os.stat(os.path.join(_HERE, name)) for name in _SHAPE_OF_CARDS}

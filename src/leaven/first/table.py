@@ -204,7 +204,7 @@ def _single_column(file: Path, column: Column) -> str:
 
 
 def _checked(source: Table) -> tuple[SourceFacts, bool]:
-    """What is known of a table, and whether that holds only if rows that can't be used are skipped."""
+    """The facts of a table, and whether unusable rows have to be skipped for them."""
     facts, skips = source.look(), False
     if any(finding.is_error for finding in facts.findings):
         facts, skips = replace(source, on_bad_file="skip").look(), True

@@ -235,7 +235,7 @@ def word_for_operator(statement: list[Token], token: Token) -> Diagnostic | None
 
 
 def first_token_fix(token: Token) -> Fix | None:
-    """What the first token of a line was probably meant to be."""
+    """The fix for a line that starts with another token than a name."""
     text = token.span.text + text_after(token)
     if text.startswith(("//", "/*", "--")):
         sign = Span(token.span.source, token.span.start, token.span.start + 2)

@@ -9,7 +9,7 @@ from leaven.language.source import Source, Span
 
 
 class Node(Record):
-    """What was written; where it was written is not compared."""
+    """A piece of written syntax; its place is not compared."""
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__(without=("span", "source", "comments"))

@@ -27,7 +27,7 @@ def text_after(token: Token) -> str:
 
 
 def rest_of_line(token: Token) -> str:
-    """What follows a token up to the end of its line or the block of its statement."""
+    """The text after a token, up to the end of its line or the block of its statement."""
     found = re.match(r"[^#;{}\r\n]*", text_after(token))
     value = found[0].strip() if found else ""
     return value if len(value) < _LOOKAHEAD - 20 else value[:20] + "…"

@@ -38,7 +38,7 @@ def block_after(word: Span) -> Span | None:
 
 
 def as_statements(name: str, block: Span) -> str | None:
-    """What a block under a name is in a recipe, on one line; None where it can't be read."""
+    """The block under a name as statements of a recipe, on one line; None where it can't be read."""
     rows = [match for text in block.text.split("\n") if text.strip() and (match := _LINE.fullmatch(text.rstrip("\r")))]
     rows = [row for row in rows if row["key"] or row["dash"] or row["value"]]
     try:

@@ -115,7 +115,7 @@ def length_in(epochs: Setting, unit: str) -> str:
 
 
 def subject(parameter: Parameter) -> str:
-    """What a report calls a parameter: by its name, or by the statement whose positional argument it is."""
+    """The name of a parameter in reports: its own, or that of the statement whose positional argument it is."""
     return parameter.taker or parameter.name
 
 
@@ -172,7 +172,7 @@ _PLACEHOLDERS = {
 
 
 def placeholder(parameter: Parameter) -> str:
-    """What to show for a value that must be given: an example, or the name of the parameter."""
+    """A placeholder for a required value: an example, or the name of the parameter."""
     kind = parameter.types[0]
     if kind in ("text", "path"):
         return f'"{parameter.name}"'

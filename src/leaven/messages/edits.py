@@ -150,7 +150,7 @@ def _is_option(edit: syntax.Statement) -> bool:
 
 
 def _rest(edit: syntax.Statement) -> str:
-    """What comes in a setting after the statement that it names."""
+    """The rest of a setting, after the statement that it names."""
     named = [argument for argument in edit.arguments if argument.keyword is None]
     return edit.span.source.text[named[-1].span.end :].strip().lstrip(".")
 

@@ -1,4 +1,4 @@
-"""What people write from habit of other tools, as edits that write it as a recipe has it.
+"""Fixes for what people write from habit of other tools.
 
 The names are in `catalog/habits.py`; each function here knows one way in which they are used.
 """
@@ -61,7 +61,7 @@ class Form(Record):
 
 
 def other_form(name: str, value: str) -> Form | None:
-    """What a name of another tool with that value is here, where the value reads differently."""
+    """The counterpart of another tool's name with that value, where the value reads differently."""
     form = habits.OTHER_FORMS.get(f"{name}={value.lower()}")
     if form is None:
         form = habits.OTHER_FORMS.get(name)
@@ -75,7 +75,7 @@ def other_form(name: str, value: str) -> Form | None:
 
 
 def form_in_data(name: str, value: str) -> str | None:
-    """What a name of another tool with that value is in the block of `data`."""
+    """The counterpart of another tool's name with that value in the block of `data`."""
     form = habits.OTHER_FORMS_IN_DATA.get(name)
     return _filled_in(form, value) if form else None
 
@@ -116,7 +116,7 @@ def _as_globs(value: str) -> str:
 
 
 def form_of(name: str, value: str) -> Form | None:
-    """What a name with that value is here, an argument of a statement that is often named alone included."""
+    """The form of a name with that value, including arguments that are often named without their statement."""
     if form := other_form(name, value):
         return form
     word = habits.SYNONYMS.get(name.lower(), name)

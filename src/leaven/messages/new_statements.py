@@ -38,7 +38,7 @@ def with_option(statement: str) -> str:
 
 
 def instead_of_setting(place: Span, card: Card, value: syntax.Value) -> Fix | str:
-    """What to write for `--set name=value` where the name is a statement's."""
+    """The fix for `--set name=value` where the name is a statement's."""
     first = card.parameters[0] if card.parameters else None
     if first is None or not first.positional:
         named = next((p.name for p in card.parameters if _may_be(value, p)), "…")

@@ -29,12 +29,12 @@ def unknown_value(value: syntax.Value, kind: str) -> Diagnostic:
 
 
 def instead_of(place: Span, kind: str, name: str) -> Fix | None:
-    """What to write for a name of another tool, arguments included: `efficientnet-b0(pretrained=true)`."""
+    """The fix for a name of another tool, arguments included: `efficientnet-b0(pretrained=true)`."""
     return _fix(place, counterpart(kind, re.sub(r"\(.*", "", name.strip(), flags=re.DOTALL)))
 
 
 def instead_of_call(call: syntax.Call, kind: str) -> Fix | None:
-    """What to write for a call of another library: `timm.create_model("resnet50")`, `load_dataset("imdb")`."""
+    """The fix for a call of another library: `timm.create_model("resnet50")`, `load_dataset("imdb")`."""
     arguments = {
         argument.keyword.path if argument.keyword else str(at): argument.value.span.text
         for at, argument in enumerate(call.arguments)

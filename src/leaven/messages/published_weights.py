@@ -47,13 +47,13 @@ def by_tag(value: Span, name: str) -> Fix | None:
 
 
 def unknown_tag(name: str) -> str:
-    """What is published of a model whose name is followed by a tag that does not exist; empty for other names."""
+    """The published weights of a model whose name has an unknown tag; empty for other names."""
     model, _, _ = name.rpartition(".")
     return _listed(list(lookup.find("model", model)))
 
 
 def _cards(model: str) -> list[Card]:
-    """What the name may mean in any library, and before that what it means here."""
+    """The cards that a name may mean: first as recipes read it, then in any library."""
     bare = model.rpartition(".")[2]
     found = [*lookup.find("model", model), *lookup.find("model", f"torchvision.{bare}"), *lookup.find("model", bare)]
     return [card for number, card in enumerate(found) if card not in found[:number]]

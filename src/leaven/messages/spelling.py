@@ -16,7 +16,7 @@ def is_misspelling(written: str, meant: str) -> bool:
 
 
 def note_on_letters(report: Diagnostic) -> str:
-    """What to add to a report about a name with a letter of another alphabet that looks like the right one."""
+    """A note for a name with a letter of another alphabet that looks like the right one."""
     edit = report.fix.edits[0] if report.fix is not None and report.fix.edits else None
     if not report.spots or edit is None or not edit.text.isascii():
         return ""

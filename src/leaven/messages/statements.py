@@ -35,7 +35,7 @@ def unknown(statement: syntax.Statement, context: str, near: Sequence[str]) -> D
 
 
 def _instead_of(statement: syntax.Statement, context: str, near: Sequence[str]) -> Fix | str:
-    """What was meant: another word for a statement, an argument of one, or what is only spelt alike."""
+    """The likeliest fix: another word for a statement, an argument of one, or a similar spelling."""
     from leaven.catalog.habits import SYNONYMS
     from leaven.messages import habits
 
@@ -118,7 +118,7 @@ def missing_library(name: str, reason: str) -> Diagnostic:
 
 
 def _elsewhere(statement: syntax.Statement, context: str) -> tuple[str, Fix | str]:
-    """What a word that is known elsewhere is, and where to write it; empty where it is not known."""
+    """A label and a fix for a word that is known elsewhere; empty where it is not known."""
     path = statement.name.path
     if own.read("statement", path) or own.read("technique", path):
         if context == "phase":

@@ -1,4 +1,4 @@
-"""What was likely meant: the words of a suggestion, and the edit where there is one."""
+"""Suggestions of what was likely meant, as edits where possible."""
 
 from collections.abc import Sequence
 
@@ -108,7 +108,7 @@ _STATEMENTS = {
 
 
 def as_statement(name: str, without: str = "") -> str | None:
-    """What a name is, and the statement in which it is written; None where it is unknown or of the kind `without`."""
+    """The kind and the statement of a name; None where it is unknown or of the kind `without`."""
     for kind, statement in _STATEMENTS.items():
         cards = lookup.find(kind, name) if kind != without else ()
         if cards and without == "component" and cards[0].parameter("drop_rate"):

@@ -70,7 +70,7 @@ def wrong_length(value: syntax.Value, items: Sequence[object], parameter: Parame
 
 
 def _default(value: syntax.Value, parameter: Parameter) -> Fix | str | None:
-    """What to write where nothing else is known to be right."""
+    """A fix with the default, where nothing else is known to be right."""
     if parameter.default is None or parameter.default in ("0 epochs", "auto"):
         return None
     default, (name, is_element, _) = describe.default_text(parameter), parameter.name.partition("[")

@@ -1,4 +1,4 @@
-"""What is known about the data before it is read: task, outputs, channels, sizes, official splits."""
+"""Facts about the data before it is read: task, outputs, channels, sizes, official splits."""
 
 import os.path
 from collections.abc import Mapping, Sequence

@@ -43,7 +43,7 @@ _EPOCHS = {  # below so many samples, so many epochs; the last for any number
 
 
 class Start(Record):
-    """What a phase starts from: the model's layers, and which of them have not been trained yet.
+    """The start of a phase: the model's layers, and which of them have not been trained yet.
 
     `new` is empty for a model without trained weights, all of which is new.
     """
@@ -162,7 +162,7 @@ def default_batch(train: Invocation, task: Task) -> Invocation:
 
 
 def start_of(model: Model | None, samples: int | None, input: str = "image", batch: int | None = None) -> Start:
-    """What the first phase starts from."""
+    """The start of the first phase."""
     if model is None:
         return Start(has_weights=False, layers=None)
     new: tuple[Selection, ...] = ()

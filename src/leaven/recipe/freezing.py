@@ -39,7 +39,7 @@ def unfreezes_gradually(technique: AnyTechnique) -> bool:
 def resolve_freezing(
     techniques: Sequence[AnyTechnique], adapters: Sequence[Adapter], layers: Layers | None
 ) -> Freezing | None:
-    """What the techniques of a phase freeze; `adapters` are its own and those of earlier phases.
+    """The freezing of a phase by its techniques; `adapters` are its own and those of earlier phases.
 
     None where something chooses layers and it is not known which.
     """
@@ -156,7 +156,7 @@ class _Fold:
 
 
 def _frozen_by_words(call: Invocation, layers: Layers) -> frozenset[str]:
-    """What a technique freezes that trains only some kinds of layers: everything else."""
+    """The parameters that a technique freezes: all but those it trains."""
     selector: Selector = Word("all")
     for word in trained_words(Technique(call)):
         selector = Without(selector, Word(word))

@@ -1,4 +1,4 @@
-"""What is known about a model before it is built: its input, its classes, its layers."""
+"""Facts about a model before it is built: its input, its classes, its layers."""
 
 import os.path  # unlike pathlib's, its functions accept any string
 import sys
@@ -29,7 +29,7 @@ from leaven.recipe.text_model import configuration, longest_text
 
 
 class ModelFacts(Record):
-    """What a model is like. `classes` are those it was published with."""
+    """Facts about a model. `classes` are those it was published with."""
 
     name: str
     task: str = "image-classification"
@@ -211,7 +211,7 @@ def _with_layers(described: ModelFacts, source: Invocation, request: dict[str, A
 
 
 def head_labels(source: Invocation) -> tuple[str, ...] | None:
-    """What the outputs of a text model's trained head stand for, empty without one; None where that is not known."""
+    """The labels of a text model's trained head, empty without one; None where they are not known."""
     config = configuration(source) if source.card.model.is_of_transformers else None
     return labels_of(config) if config is not None else None
 

@@ -10,7 +10,7 @@ from leaven.recipe.data import DataFacts
 
 
 class Shape(Record):
-    """What flows between two stages. Sizes that are not known yet are None."""
+    """The shape between two stages. Sizes that are not known yet are None."""
 
     form: str  # image or vector
     channels: int | None

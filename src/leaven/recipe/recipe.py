@@ -38,7 +38,7 @@ class Model(Record):
 
     @property
     def traits(self) -> ModelTraits:
-        """What is known about the model that one call builds; nothing special where it is a pipeline."""
+        """The traits of the model that one call builds; none where it is a pipeline."""
         return self.source.card.model if isinstance(self.source, Invocation) else ModelTraits()
 
     @property
@@ -173,11 +173,11 @@ class Freezing(Record):
 
     @property
     def at_first(self) -> frozenset[str]:
-        """What is frozen when the phase begins."""
+        """The parameters that are frozen when the phase begins."""
         return self.frozen.union(*(one.parameters for one in self.later))
 
     def in_epoch(self, epoch: int) -> frozenset[str]:
-        """What is frozen in an epoch, counted from 0; all numbers of epochs must be known."""
+        """The parameters that are frozen in an epoch, counted from 0; all numbers of epochs must be known."""
         due = frozenset().union(*(one.parameters for one in self.later if one.at.value.amount <= epoch))
         return self.at_first - due
 

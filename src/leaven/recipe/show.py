@@ -248,7 +248,7 @@ def _arguments(invocation: Invocation) -> list[str]:
 
 
 def _setting(setting: Setting, types: Sequence[str]) -> str:
-    """What depends on an `arg` is shown as such: the value alone would hide it."""
+    """A value; one that depends on an `arg` as written, since the value alone would hide it."""
     if setting.syntax is not None:
         return expression_text(setting.syntax)
     return _choice_or_value(setting.value, types)

@@ -39,7 +39,7 @@ class Task(Record):
 
     @property
     def outputs_name(self) -> str:
-        """What recipes and programs call the number of outputs."""
+        """The name of the number of outputs in recipes and programs."""
         return "classes" if self.has_classes else "outputs"
 
     def counted(self, outputs: int) -> str:
@@ -107,7 +107,7 @@ def task_named(name: str, input: str = "image") -> Task:
 
 
 def default_task() -> Task:
-    """What is to be learned where neither the data nor the recipe says it."""
+    """The task where neither the data nor the recipe names one."""
     return next(task for name in own.names("task") if (task := task_named(name)).is_default)
 
 

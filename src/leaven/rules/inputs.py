@@ -24,7 +24,7 @@ _UNKNOWN_SIZE = ("pad", "five_crop", "ten_crop", "random_resize", "random_zoom_o
 
 
 class Image(Record):
-    """What is known of an image between two transforms: `shorter` is the shorter side where shapes vary."""
+    """Facts about an image between two transforms: `shorter` is the shorter side where shapes vary."""
 
     channels: int | None
     size: tuple[int, int] | None = None
@@ -55,7 +55,7 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def _measured_on_disk(image: Image, transforms: Transforms, draft: Draft) -> tuple[Image, str]:
-    """What the transforms make of the images on disk: of one shape, or an example of two that differ."""
+    """The images on disk after the transforms: of one shape, or an example of two that differ."""
     example_of: dict[tuple[int, int], str] = {}
     for size, file in sizes_on_disk(draft.data.source, draft.data_facts).items():
         after = _through(transforms, replace(draft.data, size=size))[0]
@@ -109,7 +109,7 @@ def _classes(draft: Draft) -> Iterator[Diagnostic]:
 
 
 def _unlike_labels(facts: ModelFacts, data: DataFacts) -> Mismatch | None:
-    """What speaks against keeping the head of a text model, whose outputs have names: with several labels at once,
+    """The reason not to keep the head of a text model, whose outputs have names: with several labels at once,
     the data must have all of them, in its order."""
     labels, names = facts.labels, data.names
     kind = data.task.known.target_kind if data.task.known is not None else ""
@@ -144,7 +144,7 @@ def size_of_images(data: Data) -> tuple[int, int] | None:
 
 
 def _through(transforms: Transforms, data: Data) -> tuple[Image, dict[str, Span]]:
-    """What the transforms make of an image, and the places to blame for its channels and its size."""
+    """An image after the transforms, and the places to blame for its channels and its size."""
     is_known = data.source.card.kind != "user"
     image = Image(data.channels, data.size, None, data.size is None and is_known)
     place = transforms.origin.span if isinstance(transforms.origin, Written) else span_of(data.source.origin)

@@ -1,4 +1,4 @@
-"""What can't be trained where each process has only a part of the parameters (`strategy=fsdp`)."""
+"""Techniques, optimizers and settings that need whole parameters, with `strategy=fsdp`."""
 
 from collections.abc import Iterator
 

@@ -41,7 +41,7 @@ def with_tried_fixes(
 
 
 class Recipe(Record):
-    """What is checked: a recipe with options."""
+    """A recipe with options, as it is checked."""
 
     source: Source
     given: Options
@@ -85,7 +85,7 @@ class Trial(Record):
         return offset
 
     def key(self, report: Diagnostic) -> tuple[object, ...]:
-        """What tells reports apart, the same before and after the edits."""
+        """A key for reports, the same before and after the edits."""
         if not report.spots:
             return report.id, report.headline
         span = report.spots[0].span
@@ -200,7 +200,7 @@ def _as_tried(
 
 
 def _advice(report: Diagnostic) -> Fix | None:
-    """What is advised about a word that is no statement, in particular; None where nothing is."""
+    """The particular advice about a word that is not a statement; None where there is none."""
     fix = report.fix if report.id in _NOT_A_STATEMENT else None
     return fix if fix is not None and not fix.edits and not fix.is_general else None
 

@@ -35,7 +35,7 @@ from leaven.statements.merge import apply_edits
 
 
 class Scope(Protocol):
-    """What is asked of a recipe's names: the cards of user code, and where reports go."""
+    """The interface to a recipe's names: cards of user code, and reports."""
 
     def add(self, report: Diagnostic) -> Unknown: ...
 
@@ -163,7 +163,7 @@ def _names_in(context: str) -> list[str]:
 
 
 def arguments_in_block(recognised: Recognised) -> list[syntax.Argument]:
-    """What is written in a block as if it were a statement, and is an argument: `phase "head" { epochs 2 }`."""
+    """Arguments that are written in the block like statements: `phase "head" { epochs 2 }`."""
     given = {argument.keyword.path for argument in recognised.statement.arguments if argument.keyword}
     return [
         syntax.Argument(inner.name, inner.arguments[0].value, inner.span)

@@ -45,7 +45,7 @@ def apply_edits(
     diagnostics: list[Diagnostic],
     owner: str,
 ) -> list[BodyStatement]:
-    """What the edits among the later statements leave. `own` are those written beside the edits: none is dropped."""
+    """The statements after the edits among the later ones. `own` are those beside the edits: none is dropped."""
     edits = [statement for statement in later if is_edit(statement) and isinstance(statement, syntax.Statement)]
     return _Editing(statements, own, diagnostics, owner).apply(edits) if edits else list(statements)
 
@@ -90,7 +90,7 @@ class _Editing:
             self._append(statement)
 
     def apply(self, edits: Iterable[syntax.Statement]) -> list[BodyStatement]:
-        """What is left of the statements."""
+        """The statements after the edits."""
         for edit in edits:
             target, key = target_of(edit)
             if target is None:

@@ -1,4 +1,4 @@
-"""What the command line adds to a recipe, as sources of their own: checked like the file, reported in the option."""
+"""Options of the command line as sources of their own: checked like the file, reported in the option."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -142,7 +142,7 @@ def _flag(flag: str, text: str) -> tuple[syntax.Statement | None, tuple[Diagnost
 
 
 def _source_named(path: str) -> str:
-    """What recipes call data at such a path: by its ending, else a folder."""
+    """The data source for a path, by its ending; else a folder."""
     named = (card.name for card in own.cards("data") if card.data.endings and path.endswith(card.data.endings))
     return next(named, "folder")
 

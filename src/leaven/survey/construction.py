@@ -57,7 +57,7 @@ def _waiting_for(class_: type) -> Iterator[None]:
 
 
 def watch(entry: Callable[..., Any], **given: Any) -> Construction | None:
-    """What the entry point constructs; None where it fails before that."""
+    """The construction that the entry point makes; None where it fails before that."""
     wanted = _returned_class(entry)
     stopped = _stop(entry, wanted, given)
     if not isinstance(stopped, _Stopped):

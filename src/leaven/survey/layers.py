@@ -207,7 +207,7 @@ def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
 
 
 class Trial(NamedTuple):
-    """What a forward pass on the meta device shows; nothing where it fails."""
+    """The results of a forward pass on the meta device; empty where it fails."""
 
     order: Mapping[str, int] = {}  # when each module is first called
     shapes: Mapping[str, list[int]] = {}  # of each module's output, the model's own under ""
@@ -260,7 +260,7 @@ def _path(outer: str, inner: str) -> str:
 
 
 def _forward(model: nn.Module, inputs: Any, deadline: float) -> Trial:
-    """What one forward pass shows; raises what the model raises."""
+    """The results of one forward pass; raises what the model raises."""
     called: dict[nn.Module, int] = {}
     outputs: dict[nn.Module, list[int]] = {}
 

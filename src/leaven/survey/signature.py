@@ -226,7 +226,7 @@ def _literal_words(values: tuple[Any, ...]) -> tuple[set[str], list[str]]:
 
 
 def _default_words(default: object, known: bool) -> set[str]:
-    """What a default adds to the kinds of values; an integer or None alone says nothing."""
+    """The kinds of values that a default adds; an integer or None alone says nothing."""
     if isinstance(default, enum.Enum):
         return {"choice"} if known else {"any"}
     if isinstance(default, (list, tuple)):

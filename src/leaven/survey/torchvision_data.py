@@ -17,7 +17,7 @@ from leaven.survey.card_file import CardFile
 
 @dataclass(frozen=True)
 class _Known:
-    """What is well known about a classification dataset; no classes where they depend on the arguments."""
+    """Facts about a classification dataset; no classes where they depend on the arguments."""
 
     classes: int
     size: tuple[int, int] | None = None  # None where images differ in size
