@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from leaven.catalog import library, own
 from leaven.catalog.card import Card
+from leaven.catalog.habits import SYNONYMS
 
 LIBRARY_KINDS = frozenset(library.KINDS)
 _OF_OWN_CARDS = ("transformers", "datasets", "starters", "leaven")  # what may be written before the name of one
@@ -49,8 +50,6 @@ def _distance(name: str, other: str) -> int:
 def nearest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
     """The candidates that `word` most likely stands for."""
     from difflib import SequenceMatcher, get_close_matches
-
-    from leaven.catalog.habits import SYNONYMS
 
     pool = dict.fromkeys(candidates)
     synonym = SYNONYMS.get(word.lower())

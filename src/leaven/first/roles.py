@@ -72,7 +72,7 @@ class Column(Record):
     @property
     def decimal(self) -> str | None:
         """The decimal mark of its numbers, where it has to be given."""
-        return decimal_mark(cell for cell in self.filled if isinstance(cell, str))
+        return decimal_mark(self.texts)
 
     @cached_property
     def numbers(self) -> tuple[float, ...]:
@@ -90,15 +90,17 @@ class Column(Record):
         return any(not number.is_integer() for number in self.numbers)
 
     @property
+    def texts(self) -> list[str]:
+        return [cell for cell in self.filled if isinstance(cell, str)]
+
+    @property
     def words(self) -> float:
-        """How many words a cell has, on average."""
-        texts = [cell for cell in self.filled if isinstance(cell, str)]
-        return sum(len(re.findall(r"[^\W\d_]{2,}", cell)) for cell in texts) / len(texts) if texts else 0.0
+        """The mean number of words in a cell."""
+        return sum(len(re.findall(r"[^\W\d_]{2,}", text)) for text in self.texts) / max(1, len(self.texts))
 
     @property
     def length(self) -> float:
-        texts = [cell for cell in self.filled if isinstance(cell, str)]
-        return sum(map(len, texts)) / len(texts) if texts else 0.0
+        return sum(map(len, self.texts)) / max(1, len(self.texts))
 
     @property
     def may_be_text(self) -> bool:
@@ -123,7 +125,7 @@ class Column(Record):
         """The separator of several labels in a cell: empty where cells are lists, None where they have one label."""
         if self.filled and all(isinstance(cell, list) for cell in self.filled):
             return "" if all(isinstance(label, str | int) for cell in self.filled for label in cell) else None
-        names = [*dict.fromkeys(cell for cell in self.filled if isinstance(cell, str))]
+        names = [*dict.fromkeys(self.texts)]
         return separator_in(names) if names and not self.is_numeric else None
 
     @property
@@ -341,9 +343,8 @@ def _decimal(column: Column, options: TableOptions, guesses: list[Guess]) -> str
     """The decimal mark of numbers; a guess where commas may be between thousands, or before fractions."""
     if options.decimal is not None:
         return options.decimal
-    texts = [cell for cell in column.filled if isinstance(cell, str)]
-    if column.decimal == "." and decimal_mark(texts, (",",)):
-        example = next(filter(is_ambiguous, texts))
+    if column.decimal == "." and decimal_mark(column.texts, (",",)):
+        example = next(filter(is_ambiguous, column.texts))
         guesses.append(Guess("decimal", ".", MARKS, f"the comma in `{example}` separates thousands"))
     return column.decimal
 

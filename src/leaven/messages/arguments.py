@@ -3,10 +3,10 @@
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from leaven.catalog import lookup, own
 from leaven.catalog.card import KINDS, Card, Parameter
+from leaven.catalog.habits import SYNONYMS
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Setting, Written, plural_unit
 from leaven.language import syntax
@@ -14,10 +14,8 @@ from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Edit, Fix, remove, shortened, write, write_option
 from leaven.language.record import Record
 from leaven.language.source import SourceKind, Span
-from leaven.messages import describe, options, places, suggestions
-
-if TYPE_CHECKING:
-    from leaven.messages.habits import Form
+from leaven.messages import describe, habits, options, places, suggestions
+from leaven.messages.habits import Form
 
 # The operator that makes one value of several.
 _OPERATORS = {"selector": ("+", "layers"), "transforms": ("->", "transforms")}
@@ -79,10 +77,8 @@ def too_many(use: Use, index: int) -> Diagnostic:
 
 def parameters_of_model(use: Use, index: int) -> Diagnostic:
     """`adamw(model.parameters(), lr=1e-3)`, as PyTorch has it."""
-    from leaven.messages.habits import without
-
     headline = f"`{use.shown_name}` gets the trainable parameters of the model from the program"
-    fix = remove(without(use.arguments, index), "remove it")
+    fix = remove(habits.without(use.arguments, index), "remove it")
     return error("too-many-arguments", headline, (use.arguments[index], "not needed"), fix=fix)
 
 
@@ -211,9 +207,6 @@ def _instead_of_unknown(use: Use, argument: syntax.Argument, keyword: syntax.Nam
     card, name, names = use.card, keyword.path, [parameter.name for parameter in use.parameters]
     if inner := _inside_call(use, argument, name):
         return inner
-    from leaven.catalog.habits import SYNONYMS
-    from leaven.messages import habits
-
     if card.kind == "data" and (fix := habits.splits_as_arguments(use.name, use.arguments)):
         return fix
     form = habits.form_of(name, argument.value.span.text)
@@ -235,11 +228,8 @@ def _instead_of_unknown(use: Use, argument: syntax.Argument, keyword: syntax.Nam
     return "it takes " + describe.some([f"`{name}`" for name in names], 10)
 
 
-def _elsewhere(use: Use, argument: syntax.Argument, name: str, form: "Form | None") -> Fix | str | None:
+def _elsewhere(use: Use, argument: syntax.Argument, name: str, form: Form | None) -> Fix | str | None:
     """Where a recipe has an argument that belongs to another statement; None for one that no statement has."""
-    from leaven.catalog.habits import SYNONYMS
-    from leaven.messages import habits
-
     card, index = use.card, use.arguments.index(argument)
     word, value = SYNONYMS.get(name.lower(), name), shortened(argument.value.span.text)
     in_data = habits.form_in_data(name, value)

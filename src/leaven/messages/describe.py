@@ -35,39 +35,26 @@ TYPE_NOUNS = KIND_NOUNS | {
 def written_value(value: syntax.Value) -> str:
     """A written value in two words: `a string`, `the name x`."""
     match value:
-        case syntax.Number(unit=None):
-            return "a number"
         case syntax.Number(unit=unit):
-            return f"a quantity in {unit}"
-        case syntax.String():
-            return "a string"
+            return f"a quantity in {unit}" if unit is not None else "a number"
         case syntax.Literal(value=literal):
-            return "none" if literal is None else "true" if literal else "false"
+            return value_text(literal)
         case syntax.Name(path=path):
             return f"the name `{path}`"
         case syntax.Call(name=name):
             return f"`{name.path}(…)`"
-        case syntax.List():
-            return "a list"
-        case syntax.Pipeline():
-            return "a pipeline"
-        case syntax.Binary() | syntax.Negative():
-            return "an expression"
+    nouns = {syntax.String: "a string", syntax.List: "a list", syntax.Pipeline: "a pipeline"}
+    return nouns.get(type(value), "an expression")
 
 
 def expected(parameter: Parameter) -> str:
     """The values that a parameter takes, in words."""
-    words = []
-    for word in parameter.types:
-        if word == "choice":
-            words.append(either([f"`{choice}`" for choice in parameter.choices]))
-        elif word == "quantity":
-            counted = [unit for unit in parameter.units if unit != "%"]
-            words += ["a percentage"] * ("%" in parameter.units)
-            words += [f"a number of {either(counted)}"] * bool(counted)
-        else:
-            words.append(TYPE_NOUNS.get(word, word))
-    return either([word for word in words if word != "none"] or words)
+    counted = [unit for unit in parameter.units if unit != "%"]
+    quantities = ["a percentage"] * ("%" in parameter.units) + [f"a number of {either(counted)}"] * bool(counted)
+    choices = [either([f"`{choice}`" for choice in parameter.choices])]
+    special = {"choice": choices, "quantity": quantities}
+    nouns = [noun for type in parameter.types for noun in special.get(type, [TYPE_NOUNS.get(type, type)])]
+    return either([noun for noun in nouns if noun != "none"] or nouns)
 
 
 def either(words: Sequence[str]) -> str:

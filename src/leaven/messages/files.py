@@ -10,6 +10,7 @@ from leaven.catalog.values import FilePath
 from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Fix, write
 from leaven.language.source import SourceKind, Span
+from leaven.messages.published_weights import by_tag
 from leaven.messages.suggestions import similar
 
 
@@ -41,8 +42,6 @@ def _on_a_drive(text: str) -> re.Match[str] | None:
 
 
 def _fix(path: FilePath) -> Fix | str | None:
-    from leaven.messages.published_weights import by_tag
-
     assert path.span is not None
     if drive := _on_a_drive(path.text):
         mounted = f"/mnt/{drive[1].lower()}/" + drive[2].replace("\\", "/")

@@ -13,7 +13,7 @@ from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, error, note, warning
 from leaven.language.fixes import Fix, write, write_option
 from leaven.language.source import Source, Span, flag_of
-from leaven.messages import describe, other_names, places
+from leaven.messages import describe, habits, other_names, places
 from leaven.messages.published_weights import unknown_tag
 from leaven.messages.suggestions import as_statement, search_for, similar
 
@@ -22,8 +22,6 @@ OR_YOUR_OWN = "; to write your own, see `leaven explain custom-components`"
 
 
 def not_defined(name: syntax.Name, parameter: Parameter, near: Sequence[str]) -> Diagnostic:
-    from leaven.messages import habits
-
     types = set(parameter.types)
     fix = habits.instead_of_name(name, parameter) or similar(name.span, near)
     if fix is None and types & {"text", "path"}:

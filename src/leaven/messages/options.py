@@ -8,13 +8,14 @@ import shlex
 from collections.abc import Collection, Sequence
 
 from leaven.catalog import lookup, own
+from leaven.catalog.habits import SYNONYMS
 from leaven.catalog.statement_keys import EDITS, BodyStatement, labels_of, phases_with, statement_card
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, error, warning
 from leaven.language.fixes import Fix, write_option
 from leaven.language.source import Span, flag_of
-from leaven.messages import new_statements, suggestions
+from leaven.messages import habits, new_statements, suggestions
 
 _FLAGS = ("model", "data", "output")  # statements that an option of that name gives
 
@@ -33,9 +34,6 @@ def option_for(owner: str, name: str, value: str, statements: Sequence[BodyState
 
 def option_for_argument(place: Span, name: str, value: str, statements: Sequence[BodyStatement]) -> Fix | str | None:
     """How an argument is set whose statement was not named; None where no statement has one of that name."""
-    from leaven.catalog.habits import SYNONYMS
-    from leaven.messages import habits
-
     if form := habits.form_of(name, value):
         if not form.argument:
             return write_option(place, new_statements.with_option(form.as_statement))
@@ -107,8 +105,6 @@ def without_statement(
 def _instead_of(
     place: Span, name: str, value: syntax.Value, statements: Sequence[BodyStatement], args: Collection[str]
 ) -> Fix | str:
-    from leaven.catalog.habits import SYNONYMS
-
     word, text = SYNONYMS.get(name, name), value.span.text
     bare = value.value if isinstance(value, syntax.String) else text
     card = None if word in EDITS else statement_card(word)

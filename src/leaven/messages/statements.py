@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from leaven.catalog import lookup, own
+from leaven.catalog.habits import SYNONYMS
 from leaven.catalog.statement_keys import BLOCK_OWNERS, block_names, key_of
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
@@ -11,7 +12,7 @@ from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Edit, Fix, write, write_option
 from leaven.language.foreign_syntax import PYTHON
 from leaven.language.source import Source, Span
-from leaven.messages import describe, places
+from leaven.messages import describe, habits, places
 from leaven.messages.spelling import is_misspelling
 from leaven.messages.suggestions import similar
 
@@ -36,9 +37,6 @@ def unknown(statement: syntax.Statement, context: str, near: Sequence[str]) -> D
 
 def _instead_of(statement: syntax.Statement, context: str, near: Sequence[str]) -> Fix | str:
     """The likeliest fix: another word for a statement, an argument of one, or a similar spelling."""
-    from leaven.catalog.habits import SYNONYMS
-    from leaven.messages import habits
-
     word = statement.name.path.rpartition(".")[2].lower()  # `learn.fine_tune(3)`
     meant = SYNONYMS.get(word, "")
     if "." in statement.name.path and (own.read("statement", meant) or own.read("technique", meant)):
@@ -148,9 +146,6 @@ def _elsewhere(statement: syntax.Statement, context: str) -> tuple[str, Fix | st
 
 def _as_argument(statement: syntax.Statement, context: str) -> Fix | str:
     """Where to write what is an argument of another statement: `epochs 10`."""
-    from leaven.catalog.habits import SYNONYMS
-    from leaven.messages import habits
-
     name = statement.name.path
     if not habits.is_known(name):
         name = name.rpartition(".")[2]

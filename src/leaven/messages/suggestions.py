@@ -9,6 +9,7 @@ from leaven.language import syntax
 from leaven.language.fixes import Edit, Fix, shortened, write
 from leaven.language.source import Span
 from leaven.messages import describe
+from leaven.messages.published_weights import by_tag
 
 EXAMPLES = {"model": "resnet18", "optimizer": "adamw", "schedule": "cosine", "loss": "cross_entropy"}
 _QUOTES, _NO_QUOTES, _LIST = "write it in quotes: ", "write it without quotes: ", "write a list: "
@@ -50,7 +51,6 @@ def for_type(value: syntax.Value, parameter: Parameter) -> Fix | str | None:
 
 def _for_text(value: syntax.String, parameter: Parameter) -> Fix | str | None:
     from leaven.messages import habits, other_names
-    from leaven.messages.published_weights import by_tag
 
     types, text = set(parameter.types), value.value
     if fix := habits.rand_augment(value.span, parameter.name) or by_tag(value.span, text):

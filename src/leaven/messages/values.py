@@ -10,7 +10,7 @@ from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Fix, write
 from leaven.language.source import Span
-from leaven.messages import describe, suggestions
+from leaven.messages import describe, habits, suggestions
 
 _PLAIN = frozenset({"int", "float", "bool", "text", "list", "choice", "quantity", "any", "none", "name"})
 
@@ -30,8 +30,6 @@ def wrong_type_of_name(use: syntax.Name, parameter: Parameter, found: str, defin
 
 
 def unknown_choice(value: syntax.Value, written: str, parameter: Parameter) -> Diagnostic:
-    from leaven.messages import habits
-
     listed = "one of " + ", ".join(f"`{choice}`" for choice in parameter.choices)
     if {"int", "float", "bool"} & set(parameter.types):
         listed = describe.expected(parameter)
@@ -107,8 +105,6 @@ def too_large_together(value: syntax.Value, most: int) -> Diagnostic:
 
 
 def not_a_stage(value: syntax.Value, kind: str) -> Diagnostic:
-    from leaven.messages import habits
-
     headline = f"{describe.written_value(value)} can't be a stage of a pipeline"
     fix = habits.rand_augment(value.span) if kind == "transform" else None
     return error("wrong-type", headline, (value, f"expected {describe.KIND_NOUNS[kind]}"), fix=fix)

@@ -24,6 +24,7 @@ _NOT_OF_THE_TEXT = "missing-file"
 _NOT_A_STATEMENT = ("unknown-statement", "misplaced-statement")
 
 Check = Callable[[Source, Options], Sequence[Diagnostic]]
+CheckAgain = Callable[[Source, Options], Sequence[Diagnostic] | None]  # None where that would take too long
 
 
 def with_tried_fixes(
@@ -115,7 +116,9 @@ class Trial(Record):
             else:
                 kept.append(edit)
         text = self.text[start : later.span.start] + later.text + self.text[later.span.end : end]
-        joined = Edit(source.span(self._start(start), self._end(end)), text)
+        starts = {first: edit.span.start for edit, (first, _) in zip(self.edits, self.written(), strict=True)}
+        ends = {last: edit.span.end for edit, (_, last) in zip(self.edits, self.written(), strict=True)}
+        joined = Edit(source.span(starts.get(start, self.back(start)), ends.get(end, self.back(end))), text)
         return tuple(sorted([*kept, joined], key=lambda edit: edit.span.start))
 
     def _options_then(self, later: Edit) -> str:
@@ -126,14 +129,6 @@ class Trial(Record):
         changed = edited(option.span(0, len(option.text)), [later])
         words = shlex.split(self.edits[0].text)
         return shlex.join(changed if word == option.text else word for word in words)
-
-    def _start(self, offset: int) -> int:
-        starts = {start: edit.span.start for edit, (start, _) in zip(self.edits, self.written(), strict=True)}
-        return starts.get(offset, self.back(offset))
-
-    def _end(self, offset: int) -> int:
-        ends = {end: edit.span.end for edit, (_, end) in zip(self.edits, self.written(), strict=True)}
-        return ends.get(offset, self.back(offset))
 
 
 def apply(recipe: Recipe, edits: Sequence[Edit]) -> Trial | None:
@@ -152,12 +147,7 @@ def apply(recipe: Recipe, edits: Sequence[Edit]) -> Trial | None:
     return None
 
 
-def _tried(
-    report: Diagnostic,
-    found: Sequence[Diagnostic],
-    recipe: Recipe,
-    check_again: Callable[[Source, Options], Sequence[Diagnostic] | None],
-) -> Diagnostic:
+def _tried(report: Diagnostic, found: Sequence[Diagnostic], recipe: Recipe, check_again: CheckAgain) -> Diagnostic:
     """A report with its fix as far as it works."""
     fix = report.fix
     if fix is None or not fix.edits:
@@ -170,11 +160,7 @@ def _tried(
 
 
 def _as_tried(
-    report: Diagnostic,
-    fix: Fix,
-    found: Sequence[Diagnostic],
-    recipe: Recipe,
-    check_again: Callable[[Source, Options], Sequence[Diagnostic] | None],
+    report: Diagnostic, fix: Fix, found: Sequence[Diagnostic], recipe: Recipe, check_again: CheckAgain
 ) -> Fix | None:
     """A fix with those of the errors that it leaves; None where one is left that has none."""
     trial, left = apply(recipe, fix.edits), list[Diagnostic]()

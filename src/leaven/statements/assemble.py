@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from leaven.catalog.lookup import nearest
 from leaven.catalog.statement_keys import BodyStatement
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
@@ -107,8 +108,6 @@ def _base(
 
 def _similar(target: syntax.String, folder: Path) -> Fix | None:
     """The recipe that was likely meant, if there is no such file."""
-    from leaven.catalog.lookup import nearest
-
     place = folder / target.value
     try:
         others = sorted(found.name for found in place.parent.glob("*.leaven") if found != place)
