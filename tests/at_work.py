@@ -32,6 +32,7 @@ from leaven.language.source import Source
 from leaven.plan.plan_json import to_json
 from leaven.planning.compiling import compile_source
 from leaven.program.emit import emit
+from leaven.recipe.recipe import Freezing
 from leaven.runs import starting
 from leaven.statements.options import Options
 
@@ -397,3 +398,9 @@ def _be_program(words: list[str], start: Path, settings: dict[str, str], log: st
     os.chdir(start)
     sys.argv = words
     runpy.run_path(words[0], run_name="__main__")
+
+
+def frozen_in(freezing: Freezing, epoch: int) -> frozenset[str]:
+    """The parameters that are frozen in an epoch, counted from 0; all numbers of epochs must be known."""
+    due = frozenset().union(*(one.parameters for one in freezing.later if one.at.value.amount <= epoch))
+    return freezing.at_first - due

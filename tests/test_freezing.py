@@ -83,7 +83,7 @@ recipes = st.lists(phases, min_size=1, max_size=2).map(
 
 def frozen_by_check(phase: Phase) -> list[set[str]]:
     assert phase.freezing is not None
-    return [set(phase.freezing.in_epoch(epoch)) for epoch in range(EPOCHS)]
+    return [set(at_work.frozen_in(phase.freezing, epoch)) for epoch in range(EPOCHS)]
 
 
 def norms_by_check(phase: Phase, layers: Layers) -> list[set[str]]:

@@ -35,20 +35,9 @@ class Index(Record):
     absent: Mapping[str, str]
 
 
-def obtain(key: str, say: Say, survey: str = SURVEY) -> Index:
-    """The index of a set of versions, from the cache or newly built."""
-    return cached(key) or _make(key, say, survey)
-
-
 def cached(key: str) -> Index | None:
     """The index of a set of versions, if it is in the cache."""
     return next((index for folder in disk_cache.places(f"index/{key}") if (index := _open(folder))), None)
-
-
-def replace(damaged: Path, key: str, say: Say, survey: str = SURVEY) -> Index:
-    """A new index in place of a damaged one."""
-    disk_cache.remove(damaged)
-    return _make(key, say, survey)
 
 
 def _open(folder: Path) -> Index | None:
@@ -64,7 +53,8 @@ def _open(folder: Path) -> Index | None:
     return Index(folder, {name: reason + retry * (reason != NOT_INSTALLED) for name, reason in absent.items()})
 
 
-def _make(key: str, say: Say, survey: str) -> Index:
+def build(key: str, say: Say, survey: str = SURVEY) -> Index:
+    """A new index of a set of versions."""
     name = f"index/{key}"
     staged = disk_cache.staging_folder(name)
     if staged is None:

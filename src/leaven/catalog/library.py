@@ -49,7 +49,7 @@ class Library:
     def prepare(self, say: Say = _to_stderr) -> Index:
         """Finds the index, or has it built; `say` is called with a message before what takes long."""
         if self._index is None:
-            self._index = index.obtain(self._key, say, self._survey)
+            self._index = index.cached(self._key) or index.build(self._key, say, self._survey)
         return self._index
 
     def is_indexed(self) -> bool:
@@ -82,7 +82,8 @@ class Library:
         if self._is_replaced or "torch" in self.absent():
             return None  # without torch a survey writes no cards
         self._is_replaced = True
-        self._index = index.replace(folder, self._key, _to_stderr, self._survey)
+        disk_cache.remove(folder)
+        self._index = index.build(self._key, _to_stderr, self._survey)
         return _read_file(self._index.folder, kind) if self._index.folder else None
 
 

@@ -6,6 +6,7 @@ does not know whether a terminal, an editor or a web page shows it.
 
 from collections.abc import Iterable
 from enum import Enum
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from leaven.language.fixes import Fix
@@ -64,20 +65,8 @@ def error(
     return Diagnostic(id, severity, headline, spots, tuple(notes), Fix(fix) if isinstance(fix, str) else fix)
 
 
-def warning(
-    id: str,
-    headline: str,
-    *places: tuple[Span | Located | None, str],
-    notes: Iterable[str] = (),
-    fix: Fix | str | None = None,
-) -> Diagnostic:
-    """A likely mistake in a recipe that runs."""
-    return error(id, headline, *places, notes=notes, fix=fix, severity=Severity.WARNING)
-
-
-def note(id: str, headline: str, *places: tuple[Span | Located | None, str]) -> Diagnostic:
-    """Something worth knowing."""
-    return error(id, headline, *places, severity=Severity.NOTE)
+warning = partial(error, severity=Severity.WARNING)
+note = partial(error, severity=Severity.NOTE)
 
 
 def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:

@@ -71,7 +71,9 @@ def no_such_card(
     notes = [f"nothing is imported as `{path.partition('.')[0]}`"] if is_own else []
     if kind in lookup.LIBRARY_KINDS:
         notes += [f"{absent} could not be read: {reason}" for absent, reason in library.installed().absent().items()]
-    fix: Fix | str | None = _folder(name) if kind == "data" else None
+    fix: Fix | str | None = None
+    if kind == "data" and path.isidentifier() and (name.span.source.folder / path).is_dir():
+        fix = write(name.span, f"folder({quoted(path)})")
     if kind == "model" and (published := unknown_tag(path)):
         notes, fix = [], published
     is_same = kind == "model" and dot and bool(near)  # `models.resnet50(…)`: the arguments are kept
@@ -90,12 +92,6 @@ def not_from_a_file(name: syntax.Name, kind: str, candidates: Sequence[str]) -> 
     headline = f"`{name.path}` can't be {describe.KIND_NOUNS[kind]}: an imported file can't define one"
     fix = f"choose one of {', '.join(f'`{word}`' for word in candidates)}"
     return error("wrong-type", headline, (name, f"expected {describe.KIND_NOUNS[kind]} of Leaven"), fix=fix)
-
-
-def _folder(name: syntax.Name) -> Fix | None:
-    """`data photos` where there is such a folder."""
-    is_folder = name.path.isidentifier() and (name.span.source.folder / name.path).is_dir()
-    return write(name.span, f"folder({quoted(name.path)})") if is_folder else None
 
 
 # -- names that a recipe defines

@@ -14,16 +14,7 @@ def to_json(recipe: Recipe) -> dict[str, Any]:
     return {
         "name": recipe.name,
         "imports": [{"as": module.alias, "target": module.target} for module in recipe.modules],
-        "args": [
-            {
-                "name": arg.name,
-                "type": arg.type,
-                "choices": list(arg.choices),
-                "value": _json(arg.value),
-                "help": arg.help,
-            }
-            for arg in recipe.args
-        ],
+        "args": [_fields(arg, "name", "type", "choices", "value", "help") for arg in recipe.args],
         "model": {
             "source": _json(recipe.model.source),
             "pretrained": recipe.model.pretrained,
@@ -35,20 +26,9 @@ def to_json(recipe: Recipe) -> dict[str, Any]:
             "source": _json(recipe.data.source),
             "task": recipe.data.task.name,
             "outputs": recipe.data.outputs,
-            "split": _json(recipe.data.split),
-            "train": _json(recipe.data.train),
-            "eval": _json(recipe.data.eval),
-            "sampler": _json(recipe.data.sampler),
-            "workers": _json(recipe.data.workers),
-            "on_bad_file": _json(recipe.data.on_bad_file),
-            "tokenize": _json(recipe.data.tokenize),
+            **_fields(recipe.data, "split", "train", "eval", "sampler", "workers", "on_bad_file", "tokenize"),
         },
-        "metrics": _json(recipe.metrics),
-        "train": _json(recipe.train),
-        "checkpoint": _json(recipe.checkpoint),
-        "logs": _json(recipe.logs),
-        "output": _json(recipe.output),
-        "sweeps": _json(recipe.sweeps),
+        **_fields(recipe, "metrics", "train", "checkpoint", "logs", "output", "sweeps"),
         "phases": [_phase_json(phase) for phase in recipe.phases],
     }
 
@@ -73,6 +53,10 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
         "overrides": [{"hook": o.hook, "function": value_text(o.function)} for o in phase.overrides],
         "from": str(phase.origin),
     }
+
+
+def _fields(item: Any, *names: str) -> dict[str, Any]:
+    return {name: _json(getattr(item, name)) for name in names}
 
 
 def _json(item: Any) -> Any:

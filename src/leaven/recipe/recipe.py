@@ -176,11 +176,6 @@ class Freezing(Record):
         """The parameters that are frozen when the phase begins."""
         return self.frozen.union(*(one.parameters for one in self.later))
 
-    def in_epoch(self, epoch: int) -> frozenset[str]:
-        """The parameters that are frozen in an epoch, counted from 0; all numbers of epochs must be known."""
-        due = frozenset().union(*(one.parameters for one in self.later if one.at.value.amount <= epoch))
-        return self.at_first - due
-
 
 class Override(Record):
     hook: str

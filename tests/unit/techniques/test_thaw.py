@@ -26,7 +26,7 @@ def frozen_in_each_epoch(statement: str) -> list[set[str]]:
     assert checked.recipe is not None, checked.diagnostics
     freezing = checked.recipe.phases[0].freezing
     assert freezing is not None
-    return [{name.partition(".")[0] for name in freezing.in_epoch(epoch)} for epoch in range(4)]
+    return [{name.partition(".")[0] for name in at_work.frozen_in(freezing, epoch)} for epoch in range(4)]
 
 
 def test_thaw_unfreezes_the_stages_from_the_head_down() -> None:
