@@ -15,13 +15,9 @@ def metric_label(metric: Invocation) -> str:
     top, of = metric.value("top"), metric.value("of")
     name = metric.card.bare_name.lower() if metric.card.kind == "metric" else metric.card.bare_name
     if isinstance(of, str) and metric.card.kind == "metric":
-        return f"{name}_{_word(of)}"
+        word = re.sub(r"\W+", "_", normalize("NFKC", of)).strip("_") or "class"  # that can be written in a recipe
+        return f"{name}_{word}"
     return f"{name}_top{top}" if isinstance(top, int) and top > 1 else name
-
-
-def _word(name: str) -> str:
-    """The name of a class as part of a name that can be written in a recipe."""
-    return re.sub(r"\W+", "_", normalize("NFKC", name)).strip("_") or "class"
 
 
 def measured_scores(metrics: Iterable[Invocation]) -> list[str]:

@@ -53,7 +53,8 @@ def read_class(node: ast.ClassDef, names: Names) -> ClassSource:
     if "__init__" in methods:
         parameters, open_ended = read_parameters(methods["__init__"].args, names)
         return ClassSource(parameters[1:], open_ended, methods)
-    if _is_dataclass(node):
+    decorators = (line.func if isinstance(line, ast.Call) else line for line in node.decorator_list)
+    if "dataclass" in map(_last_name, decorators):
         fields = [(line.target, line.value) for line in node.body if isinstance(line, ast.AnnAssign)]
         parameters = tuple(Parameter(f.id, required=value is None) for f, value in fields if isinstance(f, ast.Name))
         return ClassSource(parameters, bool(node.bases), methods)
@@ -69,11 +70,6 @@ def _methods(
         if name in classes and name not in seen and name != node.name:
             found |= _methods(classes[name], classes, seen | {node.name})
     return found | {line.name: line for line in node.body if isinstance(line, ast.FunctionDef)}
-
-
-def _is_dataclass(node: ast.ClassDef) -> bool:
-    decorators = (one.func if isinstance(one, ast.Call) else one for one in node.decorator_list)
-    return any(_last_name(decorator) == "dataclass" for decorator in decorators)
 
 
 def hook_arguments(methods: Mapping[str, ast.FunctionDef]) -> dict[str, tuple[float, float]]:

@@ -37,7 +37,9 @@ def assignment(statement: list[Token], token: Token) -> Diagnostic | None:
         return _indented_block(word, token, sign)
     space = " " * (not token.span.source.text[sign.end : sign.end + 1].isspace())
     fix = write(sign, space, shown=whole)  # `epochs 3` is then reported, with a fix of its own
-    if is_equals and is_number and not _is_in_block(word):
+    before = word.span.source.text[: word.span.start]
+    is_in_block = before.rfind("{") > before.rfind("}")  # a guess: braces in strings and comments count
+    if is_equals and is_number and not is_in_block:
         label = "neither a statement nor a `let`"
         notes = [f"{_ARGUMENT_LINE}, as in `train epochs=10`"]
         fix = replace(fix, otherwise=write(word.span.at_start, "let ", "to name a value, write ", shown=whole))
@@ -90,12 +92,6 @@ def counted_layers(statement: list[Token], token: Token) -> Diagnostic | None:
         fix = fix if selector == "first" else Fix("stages are counted from the first: `stages(3, 4)`")
     headline = f"`{span.text}` is not a selector"
     return error("unexpected-token", headline, (span, "the number goes in parentheses"), fix=fix)
-
-
-def _is_in_block(word: Token) -> bool:
-    """Whether braces are open before a word; those in strings and comments count, so it is a guess."""
-    before = word.span.source.text[: word.span.start]
-    return before.rfind("{") > before.rfind("}")
 
 
 def colon_for_equals(statement: list[Token], token: Token) -> Diagnostic | None:

@@ -55,16 +55,11 @@ def unexpected_character(token: Token) -> Diagnostic:
     elif character in _REPLACEMENTS:
         replacement, advice = _REPLACEMENTS[character]
         fix = Fix(advice, (Edit(token.span, replacement),))
-    name = f"character `{character}`" if character.isprintable() else _character_name(character)
+    name = f"character `{character}`"
+    if not character.isprintable():  # by its name: `no-break space (U+00A0)`
+        name = f"{unicodedata.name(character, 'character').lower()} (U+{ord(character):04X})"
     label = "not part of the language"
     return error("unexpected-character", f"unexpected {name}", (token, label), notes=notes, fix=fix)
-
-
-def _character_name(character: str) -> str:
-    """An invisible character by its name: `no-break space (U+00A0)`."""
-    number = f"U+{ord(character):04X}"
-    name = unicodedata.name(character, "").lower()
-    return f"{name} ({number})" if name else f"character {number}"
 
 
 def is_quote(token: Token) -> bool:

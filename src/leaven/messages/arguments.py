@@ -140,20 +140,14 @@ def not_less(low: Setting, high: Setting) -> Diagnostic | None:
     """Two numbers of which the first must be less than the second; None where both are defaults."""
     for wrong, other, relation in ((high, low, "greater"), (low, high, "less")):
         if isinstance(wrong.origin, Written):
-            are_written = isinstance(other.origin, Written)
             headline = f"`{wrong.name}` must be {relation} than `{other.name}`"
-            fix = f"write the smaller value as `{low.name}`" if are_written else _next_to(wrong, other, relation)
+            fix = Fix(f"write the smaller value as `{low.name}`") if other.span else None
+            if fix is None and isinstance(other.value, int):
+                fix = write(wrong.origin.span, str(other.value + (1 if relation == "greater" else -1)))
             return error(
                 "out-of-range", headline, (wrong.origin, f"not {relation} than {value_text(other.value)}"), fix=fix
             )
     return None
-
-
-def _next_to(wrong: Setting, other: Setting, relation: str) -> Fix | None:
-    """The nearest whole number that is right."""
-    if not isinstance(wrong.origin, Written) or not isinstance(other.value, int):
-        return None
-    return write(wrong.origin.span, str(other.value + (1 if relation == "greater" else -1)))
 
 
 def parameter_for_number(value: syntax.Value, parameter: Parameter, parameters: Sequence[Parameter]) -> str:
@@ -246,7 +240,8 @@ def _elsewhere(use: Use, argument: syntax.Argument, name: str, form: Form | None
         return habits.moved(form, use.name, use.arguments, index, advice)
     owner = form.statement if form else ""
     if form and owner not in (card.bare_name, card.kind) and (word == name or owner != "early_stop"):
-        advice = f"`{form.argument}` belongs to {suggestions.owner_noun(owner)}: `{form.as_part}`"
+        noun = f"the {owner}" if owner in suggestions.EXAMPLES else f"`{owner}`"
+        advice = f"`{form.argument}` belongs to {noun}: `{form.as_part}`"
         return habits.moved(form, use.name, use.arguments, index, advice)
     return None
 

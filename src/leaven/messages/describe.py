@@ -130,14 +130,10 @@ def usage(card: Card, parameters: Sequence[Parameter], name: Span) -> str:
     is_statement = card.kind in ("statement", "technique")
     if card.kind == "user":
         word = name.text
-        is_statement = _begins_a_statement(name) and name.source.text[name.end : name.end + 1] != "("
+        before = name.source.text[: name.start].rstrip(" \t")
+        is_statement = before[-1:] in ("", "\n", ";", "{") and name.source.text[name.end : name.end + 1] != "("
     inside = ", ".join(shown)
     return f"{word} {inside}".strip() if is_statement else f"{word}({inside})"
-
-
-def _begins_a_statement(name: Span) -> bool:
-    before = name.source.text[: name.start].rstrip(" \t")
-    return not before or before[-1] in "\n;{"
 
 
 _PLACEHOLDERS = {

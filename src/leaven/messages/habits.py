@@ -96,23 +96,11 @@ def _filled_in(form: str, value: str) -> str:
     return form.format(
         value,
         percent=_percentage(value),
-        name=_as_name(plain),
+        name=habits.SYNONYMS.get(plain.lower(), plain),
         text=quoted(plain),
-        globs=_as_globs(value),
+        globs=" + ".join(quoted(name if "*" in name else f"*{name}") for name in re.findall(r"[\w.*-]+", value)),
         next=int(value) + 1 if value.isdigit() else "…",
     )
-
-
-def _as_name(text: str) -> str:
-    """The name that a recipe has for a value of another tool: `adamw_torch` is `adamw`."""
-    word = text.lower()
-    return habits.SYNONYMS.get(word, text)
-
-
-def _as_globs(value: str) -> str:
-    """`["query", "value"]` as patterns that match these layers anywhere: `"*query" + "*value"`."""
-    names = re.findall(r"[\w.*-]+", value)
-    return " + ".join(quoted(name if "*" in name else f"*{name}") for name in names)
 
 
 def form_of(name: str, value: str) -> Form | None:

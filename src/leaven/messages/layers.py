@@ -91,7 +91,10 @@ def no_such_layer(
             near = nearest(type, {module.type for module in layers.modules})
         case Layer(pattern, is_glob=True):
             headline = f"no layer of {model} matches `{pattern}`"
-            known = _endings(layers) if pattern.startswith("*") else known
+            if pattern.startswith("*"):
+                ends = Counter(parameter.module_path.rpartition(".")[2] for parameter in layers.parameters)
+                frequent = [name for name, _ in ends.most_common() if name and not name.isdigit()]
+                known = f"layer names end in {_some(frequent)}"
         case _:
             headline = f"{model} has no layer named `{written}`"
             near = nearest(written, [*WORDS, *paths]) or ["head"] * (written in _HEADS)
@@ -103,12 +106,6 @@ def no_such_layer(
 def _written(path: str) -> str:
     """A layer as it is named in a recipe: in quotes where it is not a name of the language, such as `1.conv1`."""
     return path if _NAME.fullmatch(path) else quoted(path)
-
-
-def _endings(layers: Layers) -> str:
-    """The last names of the layers that have weights, the most frequent first."""
-    names = Counter(parameter.module_path.rpartition(".")[2] for parameter in layers.parameters)
-    return "layer names end in " + _some([name for name, _ in names.most_common() if name and not name.isdigit()])
 
 
 def _some(names: Iterable[str]) -> str:

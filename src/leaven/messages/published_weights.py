@@ -28,7 +28,8 @@ def by_tag(value: Span, name: str) -> Fix | None:
     if card is None and re.fullmatch(_OF_TORCHVISION, name) is None:
         return None
     if card is None and tag != "DEFAULT":
-        return _others([card for card in cards if card.source == "torchvision"] or cards)
+        listed = _listed([card for card in cards if card.source == "torchvision"] or cards)
+        return Fix(f"there are no such weights; {listed}") if listed else None
     if card is None:
         published = [card for card in cards if card.model.has_weights]
         card = next((card for card in published if card.source == "torchvision"), published[0] if published else None)
@@ -57,11 +58,6 @@ def _cards(model: str) -> list[Card]:
     bare = model.rpartition(".")[2]
     found = [*lookup.find("model", model), *lookup.find("model", f"torchvision.{bare}"), *lookup.find("model", bare)]
     return [card for number, card in enumerate(found) if card not in found[:number]]
-
-
-def _others(cards: list[Card]) -> Fix | None:
-    listed = _listed(cards)
-    return Fix(f"there are no such weights; {listed}") if listed else None
 
 
 def _listed(cards: list[Card]) -> str:

@@ -146,7 +146,3 @@ def argument_of(owner: str, name: str, value: str = "…") -> str:
     """How an argument of that statement is written."""
     given = f"{name}={shortened(value)}"
     return f"`{owner} {EXAMPLES[owner]}({given})`" if owner in EXAMPLES else f"`{owner} {given}`"
-
-
-def owner_noun(owner: str) -> str:
-    return f"the {owner}" if owner in EXAMPLES else f"`{owner}`"

@@ -57,7 +57,9 @@ def unequal_classes(teacher: Invocation, number: int, theirs: str, ours: str, is
 
 
 def unequal_layers(ours: Setting, theirs: Setting) -> Diagnostic:
-    headline = f"`layers` has {_entries(len(ours.value))}, but `teacher_layers` has {len(theirs.value)}"
+    count = len(ours.value)
+    entries = "1 entry" if count == 1 else f"{count} entries"
+    headline = f"`layers` has {entries}, but `teacher_layers` has {len(theirs.value)}"
     fix = "name the same number of layers in both"
     return error("unequal-layers", headline, (theirs, "compared one by one"), (ours, "with these"), fix=fix)
 
@@ -74,10 +76,6 @@ def unknown_phase(phase: Setting, phases: Sequence[str], near: Sequence[str]) ->
     headline = f'unknown phase "{phase.value}"'
     fix = similar(place, [quoted(name) for name in near]) or f"name one of {', '.join(map(quoted, phases))}"
     return error("unknown-phase", headline, (place, "not this phase or an earlier one"), fix=fix)
-
-
-def _entries(count: int) -> str:
-    return f"{count} {'entry' if count == 1 else 'entries'}"
 
 
 def _within(span: Span, text: str) -> Span:

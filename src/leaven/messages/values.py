@@ -48,7 +48,8 @@ def empty_path(value: syntax.Value) -> Diagnostic:
 
 
 def out_of_range(value: syntax.Value, number: float | Quantity, parameter: Parameter, bound: str) -> Diagnostic:
-    is_rounded = number == 0 and isinstance(value, syntax.Number) and _has_digits(value.span.text)
+    digits = set(value.span.text.lower().partition("e")[0]) & set("123456789")
+    is_rounded = number == 0 and isinstance(value, syntax.Number) and digits  # `1e-400` is 0 as a float
     headline = f"`{describe.subject(parameter)}` can't be {_amount(number, parameter)}"
     if is_rounded:
         headline = f"`{value.span.text}` is too small: it rounds to 0"
@@ -81,11 +82,6 @@ def _default(value: syntax.Value, parameter: Parameter) -> Fix | str | None:
 
 def _takes(parameter: Parameter) -> str:
     return "must be" if set(parameter.types) & _PLAIN else "takes"
-
-
-def _has_digits(number: str) -> bool:
-    """Whether what was written is not zero: `1e-400` is, as a float."""
-    return bool(set(number.lower().partition("e")[0]) & set("123456789"))
 
 
 def _amount(number: float | Quantity, parameter: Parameter) -> str:

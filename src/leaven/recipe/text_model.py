@@ -50,7 +50,8 @@ def configuration(source: Invocation) -> dict[str, Any] | None:
     if not isinstance(name, str):
         return None
     downloaded = _downloaded(name)
-    return downloaded if downloaded is not None else _usual().get(_bare(name))
+    bare = next((name.removeprefix(owner) for owner in _OWNERS if name.startswith(owner)), name)
+    return downloaded if downloaded is not None else _usual().get(bare)
 
 
 def longest_text(source: Invocation, config: Mapping[str, Any]) -> int | None:
@@ -83,10 +84,6 @@ def _downloaded(name: str) -> dict[str, Any] | None:
         commit = (model / "refs" / "main").read_text(encoding="utf-8").strip()
         return _read(model / "snapshots" / commit / CONFIG)
     return None
-
-
-def _bare(name: str) -> str:
-    return next((name.removeprefix(owner) for owner in _OWNERS if name.startswith(owner)), name)
 
 
 @cache

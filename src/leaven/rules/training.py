@@ -19,9 +19,8 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
             if task.known.target_kind not in loss.card.loss.targets:
                 yield messages.for_other_task(loss, loss.card.loss.targets, task.title, task.known.loss)
             yield from _arguments(loss, task.title, task.known)
-        yield from _metrics(draft.metrics, task.title, task.known)
-        if draft.data_facts.names and task.known.target_kind == "class":
-            yield from _classes_of_metrics(draft.metrics, draft.data_facts.names)
+        classes = draft.data_facts.names if task.known.target_kind == "class" else ()
+        yield from _metrics(draft.metrics, task.title, task.known, classes)
         yield from _scores(draft.metrics, task.known)
         targets = draft.data.sampler.card.sampler.targets if draft.data.sampler.card.kind == "sampler" else ()
         if targets and task.known.target_kind not in targets:
@@ -48,7 +47,9 @@ def _balance(draft: Draft) -> Iterator[Diagnostic]:
     yield messages.unbalanced(larger, smaller, share, draft.data.source.origin, len(counts) == 2)
 
 
-def _metrics(metrics: Sequence[Invocation], title: str, task: TaskTraits) -> Iterator[Diagnostic]:
+def _metrics(
+    metrics: Sequence[Invocation], title: str, task: TaskTraits, classes: Sequence[str]
+) -> Iterator[Diagnostic]:
     for metric in metrics:
         known = metric.card.metric
         if task.target_kind not in known.targets:
@@ -56,14 +57,9 @@ def _metrics(metrics: Sequence[Invocation], title: str, task: TaskTraits) -> Ite
         elif not known.is_single_number and not known.scores:
             yield messages.metric_of_several_numbers(metric, task.metrics)
         yield from _arguments(metric, title, task)
-
-
-def _classes_of_metrics(metrics: Sequence[Invocation], names: Sequence[str]) -> Iterator[Diagnostic]:
-    """Metrics of a class that the data does not have."""
-    for metric in metrics:
-        of = metric.setting("of")
-        if metric.card.kind == "metric" and of is not None and isinstance(of.value, str) and of.value not in names:
-            yield messages.metric_of_unknown_class(of, names)
+        of = metric.setting("of") if classes and metric.card.kind == "metric" else None
+        if of is not None and isinstance(of.value, str) and of.value not in classes:
+            yield messages.metric_of_unknown_class(of, classes)
 
 
 def _scores(metrics: Sequence[Invocation], task: TaskTraits) -> Iterator[Diagnostic]:

@@ -136,7 +136,9 @@ def _sorted(statements: Iterable[syntax.AnyStatement]) -> Assembled:
                 layer.statements.append(replace(statement, name=None))
                 continue
             case syntax.Broken(name=syntax.Name(path="arg" | "let" | "import")):
-                layer.broken_names |= _words_after(statement)
+                # One of the words on the line of an unreadable definition is the name that it defines.
+                line = statement.span.source.line(statement.span.line)
+                layer.broken_names |= set(re.findall(r"[^\W\d]\w*", line)[1:])
                 continue
             case _:
                 layer.statements.append(statement)
@@ -151,9 +153,3 @@ def _implied_alias(statement: syntax.Import) -> syntax.Name:
     target = statement.target
     stem = Path(target.value).stem if isinstance(target, syntax.String) else target.path.rpartition(".")[2]
     return syntax.Name(stem, target.span)
-
-
-def _words_after(statement: syntax.Broken) -> set[str]:
-    """The names on the line of an unreadable definition: one of them is the name that it defines."""
-    line = statement.span.source.line(statement.span.line)
-    return set(re.findall(r"[^\W\d]\w*", line)[1:])

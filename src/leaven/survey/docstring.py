@@ -39,7 +39,9 @@ def described_arguments(documentation: str | None) -> dict[str, tuple[str, str]]
     for match in re.finditer(_ARGUMENT, section[1]):
         names, type_, text = match["names"], match["type"] or "", " ".join(match["text"].split())
         for name in re.split(r"\s*,\s*", names):
-            found.setdefault(name.strip("*"), (type_, _shortened(_up_to_full_stop(_without_markup(text)))))
+            sentence = _up_to_full_stop(_without_markup(text))
+            short = sentence if len(sentence) <= 160 else sentence[:157].rsplit(" ", 1)[0] + " …"
+            found.setdefault(name.strip("*"), (type_, short))
     return found
 
 
@@ -48,7 +50,3 @@ _ARGUMENT = re.compile(
     r"(?P<text>[^\n]*(?:\n(?P=indent)[ \t]+[^\n]*)*)",
     re.M,
 )
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= 160 else text[:157].rsplit(" ", 1)[0] + " …"
