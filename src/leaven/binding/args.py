@@ -8,6 +8,7 @@ from leaven.binding.scope import Scope
 from leaven.binding.values import Binder, Value
 from leaven.catalog import lookup
 from leaven.catalog.card import Parameter
+from leaven.catalog.habits import by_name
 from leaven.catalog.values import UNKNOWN, Arg, Pending, Unknown, Written
 from leaven.language import syntax
 from leaven.language.fixes import Fix, write_option
@@ -20,18 +21,16 @@ from leaven.statements.assemble import Assembled
 from leaven.statements.options import Options, given
 
 ARG_TYPES = ("int", "float", "bool", "text", "path", "choice")
-_TYPES_ELSEWHERE = {
-    "str": "text",
-    "string": "text",
-    "boolean": "bool",
-    "integer": "int",
-    "number": "float",
-    "double": "float",
-    "file": "path",
-    "folder": "path",
-    "dir": "path",
-    "enum": "choice",
-}
+_TYPES_ELSEWHERE = by_name(
+    {
+        "text": "str string",
+        "bool": "boolean",
+        "int": "integer",
+        "float": "number double",
+        "path": "file folder dir",
+        "choice": "enum",
+    }
+)
 
 
 def read_args(assembled: Assembled, options: Options, scope: Scope) -> None:

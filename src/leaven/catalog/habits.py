@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 
 
-def _by_name(others: Mapping[str, str]) -> dict[str, str]:
+def by_name(others: Mapping[str, str]) -> dict[str, str]:
     """A table of what names of other tools mean, from the names that mean the same, in one string."""
     return {name: meant for meant, names in others.items() for name in names.split()}
 
 
 # What other tools call it, by the word of the language. Suggested before spellings are compared.
-SYNONYMS = _by_name(
+SYNONYMS = by_name(
     {
         "lr": "learning_rate base_lr init_lr lr0 initial_lr base_learning_rate",
         "batch": "batch_size bs train_batch_size per_device_train_batch_size per_device_eval_batch_size "
@@ -95,7 +95,7 @@ SYNONYMS = _by_name(
 # Names elsewhere whose value reads differently here, written like a setting: `{}` is the value, `{percent}` a fraction
 # as a percentage, `{name}` a string as a name, `{text}` a name as a string, `{globs}` a list of names of layers as
 # patterns, `{next}` one more; a key may have a value, too. What has no argument is a statement of its own.
-OTHER_FORMS = _by_name(
+OTHER_FORMS = by_name(
     {
         "schedule.warmup={percent}": "warmup_ratio",
         "schedule.warmup={} steps": "warmup_steps num_warmup_steps",
@@ -137,7 +137,7 @@ OTHER_FORMS = _by_name(
 )
 
 # Names elsewhere of what the block of `data` says here.
-OTHER_FORMS_IN_DATA = _by_name(
+OTHER_FORMS_IN_DATA = by_name(
     {
         "tokenize max_length={}": "max_seq_length max_length sequence_len max_seq_len cutoff_len",
         "split val={percent}": "validation_split val_split val_set_size test_size valid_pct",
@@ -157,7 +157,7 @@ OTHER_FORMS_IN_DATA = _by_name(
 )
 
 # What other tools must be told, and Leaven need not; after a kind of card, what its call needs no argument for.
-NOT_NEEDED = _by_name(
+NOT_NEEDED = by_name(
     {
         "a run ends with the weights of its best epoch": "load_best_model_at_end",
         "the last and the best checkpoint are kept": "save_best_only",
@@ -184,7 +184,7 @@ NOT_NEEDED = _by_name(
 )
 
 # What there is no counterpart for, and what comes nearest.
-NEAREST = _by_name(
+NEAREST = by_name(
     {
         "the loggers are `csv()`, `tensorboard()` and `mlflow()`": "wandb report_to log_wandb",
         "there is no such transform; the nearest is `random_zoom_out()`": "close_mosaic mosaic",
@@ -212,7 +212,7 @@ SPLITS = ("train", "val", "valid", "validation", "test")
 
 # Names that other tools have for commands, where the spelling does not suggest ours.
 OTHER_COMMANDS = {
-    program: _by_name(commands)
+    program: by_name(commands)
     for program, commands in {
         "leaven": {
             "run": "train fit finetune fine-tune",

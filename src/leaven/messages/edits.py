@@ -90,7 +90,11 @@ def _other_name(
     if phases:
         return _rewritten(edit, ("phase", phases[0]), target, "it is in a phase: write ")
     present = [s.name.path for s in statements if s.name is not None]
-    unwritten = _unwritten(owner) if edit.name.path == "change" else []
+    unwritten: list[str] = []  # what can be changed although nobody wrote it
+    if edit.name.path == "change" and owner in BLOCK_OWNERS:
+        unwritten = block_names(owner)
+    elif edit.name.path == "change":
+        unwritten = [c.name for c in own.cards("statement") if "." not in c.name and c.statement.default]
     near = lookup.nearest(target.path, dict.fromkeys([*present, *unwritten]))
     if fix := similar(target.span, near[:1]):
         return fix
@@ -113,13 +117,6 @@ def _addition(
         return f"to add it, the usage is `{written}`"
     add = write_option if _is_option(edit) else write
     return add(edit.span, written, "to add it, write ")
-
-
-def _unwritten(owner: str) -> list[str]:
-    """The statements that can be changed although nobody wrote them."""
-    if owner in BLOCK_OWNERS:
-        return block_names(owner)
-    return [card.name for card in own.cards("statement") if "." not in card.name and card.statement.default]
 
 
 def _rewritten(

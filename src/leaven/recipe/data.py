@@ -63,8 +63,9 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope, *, skip
         target=_target_settings(data),
         by_argument={name: task for name, task in known.task_by_argument.items() if name in switches},
     )
-    if described.task.known is None and (advice := task_named(described.task.name).sources):
-        scope.add(messages.read_otherwise(data, described.task.name, advice))
+    readable = task_named(described.task.name).known if described.task.known is None else None
+    if readable is not None and readable.sources:
+        scope.add(messages.read_otherwise(data, described.task.name, readable.sources))
         return replace(described, is_known=False)
     for parameter in data.card.parameters:
         path = data.value(parameter.name) if parameter.must_exist else None

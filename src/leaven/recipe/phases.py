@@ -4,7 +4,7 @@ Whether they contradict each other is left to the rules.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from itertools import chain
 from typing import TypeVar
 
@@ -41,24 +41,17 @@ T = TypeVar("T")
 _OF_THE_LOOP = ("optimizer", "schedule", "early_stop", "override")  # statements about training step by step
 
 
+@dataclass
 class PhaseReader:
     """Reads the phases of one recipe. `known` holds the statements at the top by identity, `written` all of them."""
 
-    def __init__(
-        self,
-        statements: Statements,
-        known: Mapping[int, Recognised],
-        written: Sequence[BodyStatement],
-        scope: Scope,
-        start: Start,
-    ) -> None:
-        self.statements = statements
-        self.known = known
-        self.written = written
-        self.scope = scope
-        self.start = start  # of the phase that is read next
-        self.techniques: dict[int, AnyTechnique | None] = {}
-        self.adapters: list[Adapter] = []  # of the phases read so far: they stay
+    statements: Statements
+    known: Mapping[int, Recognised]
+    written: Sequence[BodyStatement]
+    scope: Scope
+    start: Start  # of the phase that is read next
+    techniques: dict[int, AnyTechnique | None] = field(default_factory=dict)
+    adapters: list[Adapter] = field(default_factory=list)  # of the phases read so far: they stay
 
     def read(self, placed: list[Recognised], train: Invocation | None) -> tuple[Phase | None, ...]:
         """The phases in their order, None for one with an error; without any, the training is one phase."""

@@ -68,11 +68,6 @@ class Task(Record):
     def model_resizes(self) -> bool:
         return self.known is not None and self.known.model_resizes
 
-    @property
-    def sources(self) -> str:
-        """The data statements that read its annotations, where libraries have them only as they are."""
-        return self.known.sources if self.known is not None else ""
-
     def takes_model_for(self, task: str) -> bool:
         """Whether a model that was pre-trained for `task` can be used for this one with a new head."""
         return task == (f"{self.input}-{self.known.models}" if self.known is not None else self.name)

@@ -6,7 +6,6 @@ from leaven.catalog.values import is_written
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import training as messages
 from leaven.recipe.draft import Draft
-from leaven.recipe.recipe import Phase
 
 _MEASURED = ("batch", "precision", "compile")
 AUTO = "auto"
@@ -22,17 +21,12 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
         yield from (
             messages.channels_stay(one.invocation, task.title) for one in phase.prunings if one.removes_channels
         )
-        yield from _schedule(phase, draft)
+        score = phase.schedule.setting("score")
+        if score is not None and not is_written(score.origin) and str(score.value) == "val.loss":  # its default
+            better = next(iter(name for metric in draft.metrics for name in metric.card.metric.scores), "map")
+            yield messages.no_loss_to_watch(phase.schedule, f"val.{better}")
     settings = [draft.train[name] for name in _MEASURED] if draft.train is not None else []
     if task.known is not None and not task.known.has_eval_loss:
         yield from (
             messages.not_measured(one, task.title) for one in settings if one.value == AUTO and is_written(one.origin)
         )
-
-
-def _schedule(phase: Phase, draft: Draft) -> Iterator[Diagnostic]:
-    """A schedule that watches the loss on the validation split, as it does by default."""
-    score = phase.schedule.setting("score")
-    if score is not None and not is_written(score.origin) and str(score.value) == "val.loss":
-        better = next(iter(name for metric in draft.metrics for name in metric.card.metric.scores), "map")
-        yield messages.no_loss_to_watch(phase.schedule, f"val.{better}")

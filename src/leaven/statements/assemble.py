@@ -128,7 +128,9 @@ def _sorted(statements: Iterable[syntax.AnyStatement]) -> Assembled:
             case syntax.Let(name=name):
                 layer.lets[name.path] = statement
             case syntax.Import():
-                name = statement.alias or _implied_alias(statement)
+                target = statement.target
+                stem = Path(target.value).stem if isinstance(target, syntax.String) else target.path.rpartition(".")[2]
+                name = statement.alias or syntax.Name(stem, target.span)
                 layer.imports[name.path] = statement
             case syntax.Extends():
                 continue
@@ -147,9 +149,3 @@ def _sorted(statements: Iterable[syntax.AnyStatement]) -> Assembled:
             layer.diagnostics.append(defined_twice(name, defined[name.path]))
         defined.setdefault(name.path, name.span)
     return layer
-
-
-def _implied_alias(statement: syntax.Import) -> syntax.Name:
-    target = statement.target
-    stem = Path(target.value).stem if isinstance(target, syntax.String) else target.path.rpartition(".")[2]
-    return syntax.Name(stem, target.span)

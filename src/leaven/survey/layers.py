@@ -47,20 +47,12 @@ def answer(request: dict[str, Any]) -> dict[str, Any]:
     """The layers of the requested model, or why it can't be built."""
     try:
         model = build(request)
-        if lazy := _lazy_layers(model):
-            return {"lazy": lazy}
+        weights = {path: (*m.parameters(recurse=False), *m.buffers(recurse=False)) for path, m in model.named_modules()}
+        if lazy := [path for path, own in weights.items() if any(map(nn.parameter.is_lazy, own))]:
+            return {"lazy": [[path, type(model.get_submodule(path)).__name__] for path in lazy]}
         return describe(_with_a_head(model, request), request)
     except (Exception, SystemExit) as error:
         return {"error": message(error)}
-
-
-def _lazy_layers(model: nn.Module) -> list[list[str]]:
-    """The layers whose sizes come from their first batch: the path of each, and the name of its class."""
-    return [
-        [path, type(module).__name__]
-        for path, module in model.named_modules()
-        if any(map(nn.parameter.is_lazy, (*module.parameters(recurse=False), *module.buffers(recurse=False))))
-    ]
 
 
 def message(error: BaseException) -> str:

@@ -25,6 +25,7 @@ from typing import Any, Literal, TypeVar, Union, cast
 import torch
 from torch import Tensor
 
+from leaven.catalog.habits import by_name
 from leaven.survey.docstring import described_arguments
 
 Entry = dict[str, Any]
@@ -246,22 +247,16 @@ def widened(type_: str, value: object) -> str:
     return join(set(type_.split("|")) | _default_words(value, known=True))
 
 
-_DOCUMENTED = {
-    "int": "int",
-    "integer": "int",
-    "float": "float",
-    "double": "float",
-    "number": "float",
-    "bool": "bool",
-    "boolean": "bool",
-    "str": "text",
-    "string": "text",
-    "list": "list",
-    "tuple": "list",
-    "sequence": "list",
-    "iterable": "list",
-    "none": "none",
-}
+_DOCUMENTED = by_name(
+    {
+        "int": "int integer",
+        "float": "float double number",
+        "bool": "bool boolean",
+        "text": "str string",
+        "list": "list tuple sequence iterable",
+        "none": "none",
+    }
+)
 
 
 def _documented_words(text: str) -> set[str]:

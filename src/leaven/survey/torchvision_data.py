@@ -10,6 +10,7 @@ from typing import Any
 
 from torchvision import datasets
 
+from leaven.catalog.habits import by_name
 from leaven.catalog.traits import DataTraits
 from leaven.survey import signature as signatures
 from leaven.survey.card_file import CardFile
@@ -64,25 +65,16 @@ _KNOWN = {
     "ImageFolder": _Known(0),
     "FakeData": _Known(0),
 }
-_OTHER_TASKS = {
-    "Segmentation": "segmentation",
-    "Cityscapes": "segmentation",
-    "SBDataset": "segmentation",
-    "Detection": "detection",
-    "WIDERFace": "detection",
-    "Kitti": "detection",
-    "Captions": "captions",
-    "Flickr": "captions",
-    "SBU": "captions",
-    "Stereo": "stereo",
-    "Flow": "flow",
-    "Sintel": "flow",
-    "Flying": "flow",
-    "HD1K": "flow",
-    "Kinetics": "video",
-    "HMDB51": "video",
-    "UCF101": "video",
-}
+_OTHER_TASKS = by_name(
+    {
+        "segmentation": "Segmentation Cityscapes SBDataset",
+        "detection": "Detection WIDERFace Kitti",
+        "captions": "Captions Flickr SBU",
+        "stereo": "Stereo",
+        "flow": "Flow Sintel Flying HD1K",
+        "video": "Kinetics HMDB51 UCF101",
+    }
+)
 _SUPPLIED = ("transform", "target_transform", "transforms", "loader", "is_valid_file")
 _ABSTRACT = ("VisionDataset", "DatasetFolder", "LSUNClass")
 

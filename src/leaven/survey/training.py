@@ -7,6 +7,7 @@ import importlib
 import inspect
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Any
 
 import torch
@@ -65,16 +66,12 @@ def _targets(class_: Any) -> tuple[TargetKind, ...]:
         "number": _compares_numbers,
         "binary": _compares_yes_and_no,
     }
-    return tuple(kind for kind, is_compared in trials.items() if _holds(is_compared, class_))
-
-
-def _holds(trial: Callable[[Any], bool], class_: Any) -> bool:
-    try:
-        with warnings.catch_warnings():
+    found = []
+    for kind, is_compared in trials.items():
+        with suppress(TypeError, ValueError, RuntimeError), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about shapes that are broadcast
-            return trial(class_())
-    except (TypeError, ValueError, RuntimeError):
-        return False
+            found += [kind] * is_compared(class_())
+    return tuple(found)
 
 
 def _compares_classes(loss: Any) -> bool:
