@@ -30,7 +30,6 @@ from leaven.language.source import Source
 from leaven.plan.plan import Plan
 from leaven.plan.plan_json import to_json
 from leaven.planning.compiling import Compiled, compile_source
-from leaven.planning.passes import as_asked
 from leaven.program.emit import emit
 from leaven.runs import starting
 from leaven.runtime.trials import together
@@ -78,7 +77,7 @@ class Examiner:
         if found.plan is None or found.recipe is None:
             return "\n".join(each.headline for each in found.diagnostics if each.severity.name == "ERROR")
         self._write("planned", found.plan)
-        self.plain[self.odd.recipe] = self._write("plain", as_asked(found.plan))
+        self.plain[self.odd.recipe] = self._write("plain", found.plan.asked or found.plan)
         if found.plan.sweep is not None and found.plan.sweep.together and not self.odd.is_measured:
             self.sweep = starting.new_run(source, found.recipe, found.plan, name="sweep")[0]
         return ""
@@ -106,7 +105,7 @@ class Examiner:
         if recipe not in self.plain:
             plan = self._compile(recipe)[1].plan
             assert plan is not None, recipe
-            self.plain[recipe] = self._write(f"plain-{len(self.plain)}", as_asked(plan))
+            self.plain[recipe] = self._write(f"plain-{len(self.plain)}", plan.asked or plan)
         if asked not in self.references:
             output = f"reference-{len(self.references)}"
             self.references[asked] = self.run(self.plain[recipe], output, *flags, cache=self.new_cache())

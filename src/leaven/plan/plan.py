@@ -181,6 +181,11 @@ class FreezeLayers:
             named["dropout"] = self.dropout
         return named
 
+    @property
+    def counted(self) -> str:
+        """`; 12,810 of 3,383,818 parameters trainable`, where that is known."""
+        return f"; {self.counts[0]:,} of {self.counts[1]:,} parameters trainable" if self.counts is not None else ""
+
 
 @dataclass(frozen=True, slots=True)
 class UnfreezeLater:
@@ -427,6 +432,7 @@ class Plan:
     caches: bool = True  # whether something may be computed once and stored
     approximate: Argument | None = None  # where what is stored may be slightly different
     choices: tuple[Choice, ...] = ()  # of the planner
+    asked: "Plan | None" = field(default=None, compare=False)  # the plan before the planner's passes
 
     def __repr__(self) -> str:
         phases = ", ".join(f"{phase.name} ({phase.epochs.text})" for phase in self.phases)

@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 from leaven.language.diagnostics import Diagnostic, error, has_errors
-from leaven.language.parser import parse
 from leaven.language.source import Source
 from leaven.plan.plan import Plan
 from leaven.planning.make import NotBuilt, make_plan
@@ -30,25 +29,13 @@ def compile_source(source: Source, options: Options | None = None, *, requires_a
     checked = check(source, options, run_code=True, requires_args=requires_args)
     if checked.recipe is None:
         return Compiled(None, None, checked.diagnostics)
-    plan = make_plan(checked.recipe, summary_of(source))
+    plan = make_plan(checked.recipe)
     if isinstance(plan, Plan):
         return Compiled(checked.recipe, improve(plan), checked.diagnostics)
     known = [report for report in checked.diagnostics if report.id != "not-built"]  # a note, which becomes an error
     found = (*known, *(not_built(one) for one in plan))
     assert has_errors(found)
     return Compiled(checked.recipe, None, found)
-
-
-def summary_of(source: Source) -> str:
-    """What a recipe says of itself: the comment that it begins with."""
-    tree = parse(source).tree
-    first = tree.statements[0].span.start if tree.statements else len(source.text)
-    lines: list[str] = []
-    for number, comment in enumerate(tree.comments, tree.comments[0].line if tree.comments else 0):
-        if comment.start > first or comment.line != number:
-            break
-        lines.append(comment.text.lstrip("#").strip())
-    return " ".join(lines)
 
 
 def not_built(missing: NotBuilt) -> Diagnostic:

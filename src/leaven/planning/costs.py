@@ -21,12 +21,12 @@ _WHOLE: Mapping[str, Any] = {"all_but": ()}
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one part of a phase costs with the planner's choices, and as the recipe describes it."""
+    """What one part of a phase costs with the planner's choices and without them."""
 
     about: str
     phase: str
     passes: int  # forward passes, of one image each
-    passes_as_asked: int
+    passes_without: int
     stored: int  # images whose outputs are stored
     part: FrozenPart | None  # what is run, where it could be measured
 
@@ -36,9 +36,9 @@ class Cost:
         return self._text(self.passes, self.stored)
 
     @property
-    def text_as_asked(self) -> str:
-        """The same as the recipe describes it."""
-        return self._text(self.passes_as_asked, 0)
+    def text_without(self) -> str:
+        """The same without them."""
+        return self._text(self.passes_without, 0)
 
     def _text(self, passes: int, stored: int) -> str:
         words = [f"{passes:,} forward passes"]
@@ -52,10 +52,11 @@ class Cost:
 
 def expected_costs(plan: Plan, size: tuple[int, int] | None) -> tuple[Cost, ...]:
     """The costs of frozen layers and teachers, for images of that size, where the numbers of images are known."""
-    return tuple(cost for phase in plan.phases for cost in _costs(phase, plan, size))
+    pairs = zip(plan.phases, (plan.asked or plan).phases, strict=True)
+    return tuple(cost for phase, asked in pairs for cost in _costs(phase, asked, plan, size))
 
 
-def _costs(phase: TrainPhase, plan: Plan, size: tuple[int, int] | None) -> Iterator[Cost]:
+def _costs(phase: TrainPhase, asked: TrainPhase, plan: Plan, size: tuple[int, int] | None) -> Iterator[Cost]:
     epochs = phase.epochs.value
     if plan.data.samples is None or not isinstance(epochs, int) or not phase.trains:
         return
@@ -66,15 +67,14 @@ def _costs(phase: TrainPhase, plan: Plan, size: tuple[int, int] | None) -> Itera
         earlier = plan.phases[: plan.phases.index(phase) + 1]
         is_changed = any(each.preparations for each in earlier)
         part = None if is_changed else _measured(plan.model, plan, size, phase.freeze.arguments)
-        once = sum(passes.values())
-        as_asked = once if phase.solver is not None else sum(images.values()) * epochs
-        yield Cost(frozen_layers.ABOUT, phase.name, once, as_asked, stored, part)
+        without = sum(count * _times(asked, split, epochs) for split, count in images.items())
+        yield Cost(frozen_layers.ABOUT, phase.name, sum(passes.values()), without, stored, part)
     count = images["train"]
     for use in phase.techniques:
         for _, model in use.models:
             part = _measured(model, plan, size, _WHOLE) if isinstance(model, BuildModel) else None
-            passes_once = count * (_views(phase, epochs) if use.asks_once else epochs)
-            yield Cost(teachers.ABOUT, phase.name, passes_once, count * epochs, passes_once * use.asks_once, part)
+            made = count * (_views(phase, epochs) if use.asks_once else epochs)
+            yield Cost(teachers.ABOUT, phase.name, made, count * epochs, made * use.asks_once, part)
 
 
 def _times(phase: TrainPhase, split: str, epochs: int) -> int:

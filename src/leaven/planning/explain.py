@@ -180,8 +180,8 @@ def _choices(plan: Plan, phase: str, costs: Sequence[Cost] | None, *, of_trials:
     for cost in costs or ():
         if cost.phase == phase:
             yield f"{cost.about}: {cost.text}", "expected on this machine"
-            if cost.passes < cost.passes_as_asked:
-                yield f"  without this: {cost.text_as_asked}", ""
+            if cost.passes < cost.passes_without:
+                yield f"  without this: {cost.text_without}", ""
 
 
 def _frozen(freeze: FreezeLayers) -> str:
@@ -190,16 +190,8 @@ def _frozen(freeze: FreezeLayers) -> str:
     adapters = "the adapters" if freeze.has_adapters else ""
     if freeze.is_all_but:
         rest = " and ".join(filter(None, (paths, adapters)))
-        return f"frozen: all{' but ' * bool(rest)}{rest}{counted(freeze)}"
-    return f"frozen: {' but not '.join(filter(None, (paths, adapters)))}{counted(freeze)}"
-
-
-def counted(freeze: FreezeLayers) -> str:
-    """`; 12,810 of 3,383,818 parameters trainable`, where that is known."""
-    if freeze.counts is None:
-        return ""
-    trainable, total = freeze.counts
-    return f"; {trainable:,} of {total:,} parameters trainable"
+        return f"frozen: all{' but ' * bool(rest)}{rest}{freeze.counted}"
+    return f"frozen: {' but not '.join(filter(None, (paths, adapters)))}{freeze.counted}"
 
 
 def _training(phase: TrainPhase) -> Iterator[Line]:

@@ -25,7 +25,7 @@ class NotBuilt:
     fix: str = "remove it to run the recipe; `leaven check` and `leaven show` accept it"
 
 
-def make_plan(recipe: Recipe, summary: str = "") -> Plan | tuple[NotBuilt, ...]:
+def make_plan(recipe: Recipe) -> Plan | tuple[NotBuilt, ...]:
     """The plan of a recipe; or what of it can't be run yet."""
     missing = (*_missing(recipe), *_unknown_layers(recipe))
     if missing:
@@ -35,7 +35,7 @@ def make_plan(recipe: Recipe, summary: str = "") -> Plan | tuple[NotBuilt, ...]:
     sweep = sweep_of(recipe, metrics, monitor)
     return Plan(
         name=recipe.name,
-        summary=summary,
+        summary=recipe.summary,
         task=_task(recipe.data.task),
         user_modules=run.user_modules(recipe),
         args=run.program_args(recipe, sweep),

@@ -5,7 +5,6 @@ Phases with the same plain loop share one function, `train`.
 
 from leaven.catalog.hooks import PARAMETERS_METHOD
 from leaven.plan.plan import ParameterGroup, Plan, Reinitialise, SolveHead, TrainPhase
-from leaven.planning.explain import counted
 from leaven.planning.passes.inputs import SPLITS
 from leaven.program.code import (
     ARGS,
@@ -158,7 +157,7 @@ def _summary(phase: TrainPhase) -> str:
     place = cite(*phase.because)
     told = f'Phase "{phase.name}"{f" ({place})" if place else ""}: {_length(phase)}'
     if phase.freeze is not None:
-        told += counted(phase.freeze)
+        told += phase.freeze.counted
     return f"{told}."
 
 

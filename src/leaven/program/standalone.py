@@ -10,7 +10,6 @@ from dataclasses import replace
 from textwrap import wrap
 
 from leaven.plan.plan import Plan, StarterWeights, Task, TrainPhase
-from leaven.planning.passes import as_asked
 from leaven.program.code import WIDTH, Code, Function, call, docstring, statement, text
 from leaven.program.data import build_data
 from leaven.program.emit import (
@@ -75,7 +74,7 @@ def obstacles(plan: Plan) -> list[str]:
 
 def standalone(plan: Plan, file: str = "program.py") -> str:
     """The program as text, to be written to a file of that name; it ends with the same weights as the normal one."""
-    plan = _without_samples(_without_resplit(as_asked(plan)))
+    plan = _without_samples(_without_resplit(plan.asked or plan))
     return with_free_names(plan, lambda names: _written(plan, file, names))
 
 

@@ -171,6 +171,7 @@ class RecipeReader:
             output=output.value,
             output_origin=output.origin,
             sweeps=sweeps,
+            summary=self.assembled.summary,
         )
         return draft, recipe
 

@@ -242,3 +242,4 @@ class Recipe(Record):
     output: FilePath
     output_origin: Origin = field(compare=False)
     sweeps: tuple[Invocation, ...] = ()
+    summary: str = field(default="", compare=False)  # the comment that it begins with

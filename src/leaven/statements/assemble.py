@@ -36,6 +36,7 @@ class Assembled:
     broken_names: set[str] = field(default_factory=set)
     sources: list[Source] = field(default_factory=list)
     diagnostics: list[Diagnostic] = field(default_factory=list)
+    summary: str = ""  # the comment that the recipe begins with
 
     def adopt(self, later: "Assembled") -> None:
         """Add what comes later: it replaces the earlier of the same key or name."""
@@ -71,7 +72,7 @@ def replace_value(assembled: Assembled, statement: syntax.Statement) -> None:
 def _read(source: Source, chain: tuple[Path, ...], seen: set[Path]) -> Assembled:
     """The statements of a file and its bases. A base that several extend is read once, where it is met first."""
     parsed = parse(source)
-    result = Assembled(sources=[source], diagnostics=list(parsed.diagnostics))
+    result = Assembled(sources=[source], diagnostics=list(parsed.diagnostics), summary=_summary(parsed.tree, source))
     for statement in parsed.tree.statements:
         if isinstance(statement, syntax.Extends):
             base = _base(statement, source, chain, seen)
@@ -83,6 +84,17 @@ def _read(source: Source, chain: tuple[Path, ...], seen: set[Path]) -> Assembled
                 result.adopt(base)
     add(result, parsed.tree.statements)
     return result
+
+
+def _summary(tree: syntax.Tree, source: Source) -> str:
+    """What a recipe says of itself: the comment that it begins with."""
+    first = tree.statements[0].span.start if tree.statements else len(source.text)
+    lines: list[str] = []
+    for number, comment in enumerate(tree.comments, tree.comments[0].line if tree.comments else 0):
+        if comment.start > first or comment.line != number:
+            break
+        lines.append(comment.text.lstrip("#").strip())
+    return " ".join(lines)
 
 
 def _base(

@@ -42,7 +42,7 @@ def test_the_size_of_batches_is_measured_once_before_the_phases(tmp_path: Path) 
 def test_each_phase_measures_whether_compiling_pays(tmp_path: Path) -> None:
     found = plan(tmp_path, "compile=auto")
     assert "compile: if that saves time: measured when the phase begins" in explain(found)
-    assert emit(found).count("phase.compile_if_faster()  # line 4\n") == 2
+    assert emit(found).count("phase.compile_if_faster(model)  # line 4\n") == 2
     assert "compile=True" in emit(plan(tmp_path, "compile=true"))
 
 

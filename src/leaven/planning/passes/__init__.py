@@ -6,10 +6,10 @@ asks for an approximation), and records each decision with its reason as a `Choi
 
 from dataclasses import replace
 
-from leaven.plan.plan import Plan, Reinitialise, TrainPhase, UseTechnique
+from leaven.plan.plan import Plan
 from leaven.planning.passes.decoded_images import store_decoded_images
 from leaven.planning.passes.frozen_layers import store_frozen_layers
-from leaven.planning.passes.measured_settings import measure_settings
+from leaven.planning.passes.measured_settings import measure_settings, usual_settings
 from leaven.planning.passes.teachers import store_teacher_outputs
 from leaven.planning.passes.trials import train_trials_together
 
@@ -24,23 +24,8 @@ PASSES = (
 
 
 def improve(plan: Plan) -> Plan:
-    """The plan as it is run."""
+    """The plan as it is run, with the one before beside it."""
+    asked = usual_settings(plan)
     for improved in PASSES:
         plan = improved(plan)
-    return plan
-
-
-def as_asked(plan: Plan) -> Plan:
-    """The plan as the recipe asks for it, without what the planner decided."""
-    data = replace(plan.data, decoded=(), measured_batch=None)
-    sweep = replace(plan.sweep, together=False) if plan.sweep is not None else None
-    return replace(plan, data=data, phases=tuple(map(_phase_as_asked, plan.phases)), sweep=sweep, choices=())
-
-
-def _phase_as_asked(phase: TrainPhase) -> TrainPhase:
-    steps = tuple(step if isinstance(step, Reinitialise) else _technique_as_asked(step) for step in phase.steps)
-    return replace(phase, stored=(), steps=steps, measured=(), approximate=None)
-
-
-def _technique_as_asked(use: UseTechnique) -> UseTechnique:
-    return replace(use, asks_once=False)
+    return replace(plan, asked=asked)

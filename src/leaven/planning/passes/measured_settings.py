@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from leaven.plan.plan import Choice, Plan, ReadData, TrainPhase
-from leaven.plan.values import Argument, Call
+from leaven.plan.values import Argument
 
 AUTO = "auto"
 USUAL_BATCH = 32
@@ -20,36 +20,40 @@ _TOLD = {
 
 
 def measure_settings(plan: Plan) -> Plan:
-    of_run = plan.run.argument("precision")
-    shared = of_run if of_run is not None and of_run.value == AUTO else None
-    phases = tuple(_measured(phase, shared) for phase in plan.phases)
-    data, run = _with_measured_batch(plan.data), plan.run if shared is None else _without(plan.run, shared)
-    choices = list(_choices(data, phases))
-    return replace(plan, run=run, data=data, phases=phases, choices=(*plan.choices, *choices))
+    usual, of_run = usual_settings(plan), plan.run.argument("precision")
+    pairs = zip(plan.phases, usual.phases, strict=True)
+    phases = tuple(replace(after, measured=_measured(before, of_run)) for before, after in pairs)
+    batch = next((replace(each, name="batch") for each in plan.data.loading if _is_measured_batch(each)), None)
+    data = replace(usual.data, measured_batch=batch)
+    return replace(usual, data=data, phases=phases, choices=(*plan.choices, *_choices(data, phases)))
 
 
-def _measured(phase: TrainPhase, of_run: Argument | None) -> TrainPhase:
-    """A phase in which what is `auto` is measured, and otherwise has its default."""
-    precision = phase.precision if phase.precision is not None else of_run
-    found = [each for each in (precision, phase.compile) if each is not None and each.value == AUTO]
-    return replace(
-        phase,
-        precision=None if precision in found else phase.precision,
-        compile=None if phase.compile in found else phase.compile,
-        measured=tuple(found) if phase.trains and phase.solver is None else (),
+def usual_settings(plan: Plan) -> Plan:
+    """The plan with the default of each setting that is `auto`."""
+    run = tuple(each for each in plan.run.arguments if not (each.name == "precision" and each.value == AUTO))
+    loading = (replace(each, value=USUAL_BATCH) if _is_measured_batch(each) else each for each in plan.data.loading)
+    phases = (
+        replace(phase, precision=_without_auto(phase.precision), compile=_without_auto(phase.compile))
+        for phase in plan.phases
     )
+    data = replace(plan.data, loading=tuple(loading))
+    return replace(plan, run=replace(plan.run, arguments=run), data=data, phases=tuple(phases))
 
 
-def _with_measured_batch(data: ReadData) -> ReadData:
-    batch = next(each for each in data.loading if each.name == "batch_size")
-    if batch.value != AUTO:
-        return data
-    loading = tuple(replace(each, value=USUAL_BATCH) if each is batch else each for each in data.loading)
-    return replace(data, loading=loading, measured_batch=replace(batch, name="batch"))
+def _measured(phase: TrainPhase, of_run: Argument | None) -> tuple[Argument, ...]:
+    """The settings that a phase measures."""
+    if not phase.trains or phase.solver is not None:
+        return ()
+    precision = phase.precision if phase.precision is not None else of_run
+    return tuple(each for each in (precision, phase.compile) if each is not None and each.value == AUTO)
 
 
-def _without(run: Call, argument: Argument) -> Call:
-    return replace(run, arguments=tuple(each for each in run.arguments if each is not argument))
+def _is_measured_batch(setting: Argument) -> bool:
+    return setting.name == "batch_size" and setting.value == AUTO
+
+
+def _without_auto(setting: Argument | None) -> Argument | None:
+    return None if setting is not None and setting.value == AUTO else setting
 
 
 def _choices(data: ReadData, phases: tuple[TrainPhase, ...]) -> Iterator[Choice]:
