@@ -95,12 +95,12 @@ class Bundle:
 
     def _all(self, several: Sequence[Any]) -> list[Prediction]:
         """The predictions for some inputs; a failure is raised at the first that can't be used."""
-        found = []
+        predictions = []
         for answer in self.each(several):
             if isinstance(answer, Failure):
                 raise answer
-            found.append(answer)
-        return found
+            predictions.append(answer)
+        return predictions
 
     def each(self, inputs: Iterable[Any], *, batch: int = BATCH) -> Iterator[Prediction | Failure]:
         """The prediction for each input in turn; a failure for one that can't be used."""
@@ -181,7 +181,7 @@ class Bundle:
         which needs matplotlib.
         """
         columns = (label,) if isinstance(label, str) else tuple(label)
-        found, image_at = evaluate(
+        evaluation, image_at = evaluate(
             self.model,
             self.preprocess,
             self.manifest,
@@ -191,9 +191,9 @@ class Bundle:
             shows_progress=shows_progress,
         )
         if html is not None:
-            about = f"{self.task}, {self.target.brief}; {found.count:,} {self.manifest.takes.noun}s"
-            write_text(Path(html), page(str(self.path), about, found, image_at, self.scores))
-        return found
+            about = f"{self.task}, {self.target.brief}; {evaluation.count:,} {self.manifest.takes.noun}s"
+            write_text(Path(html), page(str(self.path), about, evaluation, image_at, self.scores))
+        return evaluation
 
     def export(
         self, to: Format, file: str | os.PathLike[str] | None = None, *, size: int | tuple[int, int] | None = None

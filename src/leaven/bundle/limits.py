@@ -88,14 +88,14 @@ def limited(elements: int) -> Iterator[None]:
 def check_steps(data: Any) -> None:
     """Refuse transforms, as data, that are too many or make too large images."""
     steps = 0
-    found = [data]
-    while found:
-        one = found.pop()
+    todo = [data]
+    while todo:
+        one = todo.pop()
         if isinstance(one, list):
-            found += one
+            todo += one
         if isinstance(one, dict):
             steps += "step" in one or "code" in one
-            found += one.values()
+            todo += one.values()
             for name in _SIDES & one.keys():
                 if any(side > LARGEST_SIDE for side in _numbers(one[name])):
                     raise TooLarge(f"a transform makes images of more than {LARGEST_SIDE} pixels a side")
@@ -125,13 +125,13 @@ def check_configuration(config: Mapping[str, Any], weights: Mapping[str, Tensor]
     labels = config.get("num_labels", 2)
     if not isinstance(labels, int) or not 0 < labels <= max(side, SPARE_LABELS):
         raise TooLarge(f"its model has {labels!r:.20} outputs, more than its weights have")
-    found: list[tuple[str, Any]] = [("", config)]
-    while found:
-        name, value = found.pop()
+    todo: list[tuple[str, Any]] = [("", config)]
+    while todo:
+        name, value = todo.pop()
         if isinstance(value, Mapping):
-            found += value.items()
+            todo += value.items()
         if isinstance(value, list):
-            found += [(name, each) for each in value]
+            todo += [(name, each) for each in value]
         most = MOST_LAYERS if name.endswith(("layers", "_layer")) else max(side, LARGEST_SETTING)
         if isinstance(value, int) and abs(value) > most and "theta" not in name:
             raise TooLarge(f"the `{name}` of its model is {value!r:.20}, more than {most:,}")

@@ -69,9 +69,9 @@ class Manifest:
 
 def read_manifest(content: bytes, bundle: str) -> Manifest:
     """The manifest in `bundle.json`; a ValueError where it can't be read, a Failure where another version must."""
-    found = json.loads(content)
-    epoch = found.get("epoch") if isinstance(found, dict) else None
-    match found:
+    data = json.loads(content)
+    epoch = data.get("epoch") if isinstance(data, dict) else None
+    match data:
         case {"format": int(number)} if number > FORMAT:
             raise Failure(
                 f"{bundle} was written by a newer Leaven (format {number}, this one reads {FORMAT})",
@@ -102,20 +102,20 @@ def read_manifest(content: bytes, bundle: str) -> Manifest:
                 target=task.read_target(target),
                 scores={str(key): math.nan if value is None else float(value) for key, value in scores.items()},
                 versions={str(package): str(number) for package, number in versions.items()},
-                sizes={str(path): dict(numbers) for path, numbers in found.get("sizes", {}).items()},
-                over=found.get("over"),
+                sizes={str(path): dict(numbers) for path, numbers in data.get("sizes", {}).items()},
+                over=data.get("over"),
                 epoch=Epoch(str(epoch["phase"]), int(epoch["number"]), int(epoch["planned"])) if epoch else None,
-                caveats=tuple(map(str, found.get("caveats", ()))),
+                caveats=tuple(map(str, data.get("caveats", ()))),
             )
     raise ValueError("`bundle.json` is incomplete")
 
 
 def versions() -> dict[str, str]:
     """The versions of the packages that a bundle is made with, as far as they are installed."""
-    found = {"python": platform.python_version()}
+    installed = {"python": platform.python_version()}
     for package in PACKAGES:
         try:
-            found[package] = version(package)
+            installed[package] = version(package)
         except PackageNotFoundError:
             continue
-    return found
+    return installed

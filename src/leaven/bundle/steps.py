@@ -65,10 +65,10 @@ def rebuild(data: Any, code: Code, depth: int = 0) -> Callable[[Any], Any] | Non
                     try_tokenizer(Path(place), code.bundle)
                 return Tokenizer.from_files(Path(place), length, pad)
         case {"step": str(name), "arguments": dict(arguments)}:
-            found = _transform(name)
-            if found is None:
+            transform = _transform(name)
+            if transform is None:
                 raise Failure(f"there is no transform {name} in this torchvision ({version('torchvision')})")
-            return _called(found, _decoded_all(arguments, code, depth))
+            return _called(transform, _decoded_all(arguments, code, depth))
         case {"code": dict(pointer), "first": [*first], "with": dict(arguments)}:
             function = code.find(pointer)
             values = [_decoded(value, code, depth + 1) for value in first]
@@ -92,9 +92,9 @@ def _transform(name: str) -> Any:
     """The class of that name among torchvision's transforms, None where there is none."""
     from torchvision.transforms import v2
 
-    found = getattr(v2, name, None)
-    is_one = inspect.isclass(found) and found.__module__.startswith("torchvision.transforms.v2.")
-    return found if is_one and hasattr(found, "forward") else None
+    transform = getattr(v2, name, None)
+    is_one = inspect.isclass(transform) and transform.__module__.startswith("torchvision.transforms.v2.")
+    return transform if is_one and hasattr(transform, "forward") else None
 
 
 def _called(make: Any, arguments: dict[str, Any]) -> Callable[[Any], Any]:
@@ -168,10 +168,10 @@ def _decoded(value: Any, code: Code, depth: int) -> Any:
 
 
 def _dtype(name: str) -> torch.dtype:
-    found = getattr(torch, name, None)
-    if not isinstance(found, torch.dtype):
+    dtype = getattr(torch, name, None)
+    if not isinstance(dtype, torch.dtype):
         raise ValueError(f"there is no dtype {name}")
-    return found
+    return dtype
 
 
 def _undescribed(name: str, reason: str) -> Failure:

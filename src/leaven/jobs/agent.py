@@ -167,13 +167,13 @@ class Carrier(Agent):
         """Send files of the run that have changed, the oldest first."""
         if self.node:
             return
-        found = _files(self._run)
-        for name, facts in found.items():
+        files = _files(self._run)
+        for name, facts in files.items():
             if self._sent.get(name) != facts:
                 with contextlib.suppress(FileNotFoundError):  # checkpoints are replaced by newer ones
                     self._store.put(self._run / name, f"{RUN}/{name}")
                     self._sent[name] = facts
-        for name in self._sent.keys() - found.keys():
+        for name in self._sent.keys() - files.keys():
             self._store.remove(f"{RUN}/{name}")
             del self._sent[name]
 

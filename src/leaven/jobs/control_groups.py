@@ -26,25 +26,25 @@ def make_groups(attempt: str, limits: Mapping[str, int]) -> dict[str, set[str]]:
 
     One of version 2 is made also without limits, since no process can leave it unnoticed.
     """
-    found: dict[str, set[str]] = {}
+    groups: dict[str, set[str]] = {}
     with contextlib.suppress(OSError, ValueError):
         for place, controllers in _own_groups():
             is_second = not controllers
             wanted = {name: limit for name, limit in limits.items() if is_second or name in controllers}
             if is_second or wanted:
-                found |= _make(list(_upwards(place)) if is_second else [place], PREFIX + attempt, wanted)
-    return found
+                groups |= _make(list(_upwards(place)) if is_second else [place], PREFIX + attempt, wanted)
+    return groups
 
 
 def possible_limits() -> set[str]:
     """The resources that groups can limit here, of `memory` and `cpu`: tried out."""
     attempt = f"check-{os.urandom(4).hex()}"
     name = hold(supervisor_name(attempt))
-    found = make_groups(attempt, {"memory": 2**30, "cpu": 1})
-    remove(found)
+    groups = make_groups(attempt, {"memory": 2**30, "cpu": 1})
+    remove(groups)
     if name is not None:
         name.close()
-    return set().union(*found.values())
+    return set().union(*groups.values())
 
 
 def _make(places: list[str], name: str, wanted: Mapping[str, int]) -> dict[str, set[str]]:

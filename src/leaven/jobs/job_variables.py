@@ -29,15 +29,15 @@ class VariableError(Problem):
 
 def parsed(words: Iterable[str]) -> dict[str, str]:
     """Variables that were given as `NAME=value`."""
-    found: dict[str, str] = {}
+    variables: dict[str, str] = {}
     for word in words:
         name, sign, value = word.partition("=")
         if not sign:
             raise VariableError(
                 f"`{word}` must be NAME=value", f"to pass the value of {name} as it is: --secret {name}"
             )
-        found[name] = value
-    return found
+        variables[name] = value
+    return variables
 
 
 def refuse_wrong(variables: Mapping[str, str], secrets: Sequence[str]) -> None:
@@ -72,9 +72,9 @@ def _from_file(file: Path) -> dict[str, str]:
             about = os.fstat(opened.fileno())
             if about.st_uid != os.geteuid() or stat.S_IMODE(about.st_mode) & 0o077:
                 raise VariableError(f"other users may read or change {file}", f"chmod 600 {file}")
-            found = tomllib.load(opened)
+            values = tomllib.load(opened)
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as problem:
         raise VariableError(f"can't read {file}: {problem}") from None
-    return {name: str(value) for name, value in found.items()}
+    return {name: str(value) for name, value in values.items()}

@@ -8,5 +8,5 @@ _MINUTES = {"m": 1.0, "h": 60.0, "d": 1440.0}
 
 def minutes_of(text: str) -> float | None:
     """The minutes of a length of time; None if it is none."""
-    found = _LENGTH.fullmatch(text.strip().lower())
-    return float(found[1]) * _MINUTES[found[2]] if found and float(found[1]) else None
+    match = _LENGTH.fullmatch(text.strip().lower())
+    return float(match[1]) * _MINUTES[match[2]] if match and float(match[1]) else None

@@ -56,26 +56,26 @@ class Manifest:
 def read_manifest(text: bytes, name: str) -> Manifest:
     """A manifest from its bytes; `name` is what reports call the package."""
     try:
-        found = json.loads(text)
-        version = found["format"]
+        content = json.loads(text)
+        version = content["format"]
     except (ValueError, KeyError, TypeError, RecursionError) as problem:
         raise PackageError(f"{name} is damaged: its {MANIFEST} can't be read ({problem})") from None
     if version != FORMAT:
-        made_by = f" (Leaven {found['leaven']})" if "leaven" in found else ""
+        made_by = f" (Leaven {content['leaven']})" if "leaven" in content else ""
         fact = f"{name} was packed by another version of Leaven{made_by}: it has format {version}"
         raise PackageError(f"{fact}, this one reads {FORMAT}", "pack the recipe again: `leaven pack RECIPE`")
     for key, is_right in _CHECKS.items():
-        if key not in found and key not in _REQUIRED:
+        if key not in content and key not in _REQUIRED:
             continue
-        if not is_right(found.get(key)):
-            shown = repr(found.get(key))
+        if not is_right(content.get(key)):
+            shown = repr(content.get(key))
             shown = shown if len(shown) < 60 else f"{shown[:60]}…"
             raise PackageError(f"{name} is damaged: `{key}` in its {MANIFEST} can't be {shown}")
-    resources = Resources.from_json(found.get("resources", {}))
+    resources = Resources.from_json(content.get("resources", {}))
     if wrong := out_of_range(resources):
         raise PackageError(f"{name} is damaged: in its {MANIFEST}, {wrong}")
     known = {each.name for each in fields(Manifest)}
-    kept = {key: value for key, value in found.items() if key in known}
+    kept = {key: value for key, value in content.items() if key in known}
     kept |= {"entry": Entry(kept["entry"]), "arguments": tuple(kept["arguments"]), "resources": resources}
     return Manifest(**kept)
 

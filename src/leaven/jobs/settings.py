@@ -108,10 +108,10 @@ def load_settings(start: Path | None = None) -> Settings:
     notify: dict[str, Any] = {}
     environments: dict[str, Mapping[str, Any]] = {"local": {"kind": "local"}}
     for file in files:
-        found = _read(file)
-        notify |= _checked(found.get("notify", {}), _NOTIFY_KEYS, "[notify]", file)
-        jobs |= _checked(found.get("jobs", {}), _JOBS_KEYS, "[jobs]", file)
-        for name, given in found.get("environments", {}).items():
+        sections = _read(file)
+        notify |= _checked(sections.get("notify", {}), _NOTIFY_KEYS, "[notify]", file)
+        jobs |= _checked(sections.get("jobs", {}), _JOBS_KEYS, "[jobs]", file)
+        for name, given in sections.get("environments", {}).items():
             environments[name] = _environment(name, given, file)
     folder, kept = _folder(jobs), jobs.get("keep")
     keep = None if kept is None else minutes_of(kept)
@@ -143,19 +143,19 @@ def _folder(jobs: Mapping[str, Any]) -> Path:
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        found = tomllib.loads(file.read_text(encoding="utf-8"))
+        sections = tomllib.loads(file.read_text(encoding="utf-8"))
     except OSError as problem:
         raise SettingsError(f"can't read {file}: {problem.strerror}") from None
     except ValueError as problem:
         raise SettingsError(f"{file}: {problem}") from None
-    for name in found:
+    for name in sections:
         if name not in _SECTIONS:
             help = "there are [jobs], [notify] and [environments.NAME]"
             raise SettingsError(f"{file}: unknown section [{name}]", help)
     for name in _SECTIONS:
-        if not isinstance(found.get(name, {}), dict):
+        if not isinstance(sections.get(name, {}), dict):
             raise SettingsError(f"{file}: [{name}] must be a section")
-    return found
+    return sections
 
 
 def _checked(given: dict[str, Any], known: Mapping[str, Form], where: str, file: Path) -> dict[str, Any]:
@@ -177,9 +177,9 @@ def _environment(name: str, given: Any, file: Path) -> dict[str, Any]:
     if not isinstance(kind, str) or kind not in KINDS:
         fault = f"unknown kind {kind!r}" if kind is not None else "`kind` is missing"
         raise SettingsError(f"{file}: {where}: {fault}", f"kinds: {', '.join(KINDS)}")
-    found = {"kind": kind, **_checked(given, {**_OF_ALL, **KINDS[kind].keys, **_OF_KIND.get(kind, {})}, where, file)}
+    values = {"kind": kind, **_checked(given, {**_OF_ALL, **KINDS[kind].keys, **_OF_KIND.get(kind, {})}, where, file)}
     sizes = [key for key, form in KINDS[kind].keys.items() if form is Form.SIZE]
-    return found | {key: parse_bytes(found[key]) for key in sizes if isinstance(found.get(key), str)}
+    return values | {key: parse_bytes(values[key]) for key in sizes if isinstance(values.get(key), str)}
 
 
 def refuse_unknown(key: str, known: tuple[str, ...], where: str, file: Path) -> None:

@@ -23,18 +23,18 @@ def cut(text: str, room: int) -> str:
 
 def wrapped(text: str, room: int, lines: int) -> str:
     """A text in up to so many lines, broken at spaces, and in a call after its bracket."""
-    found: list[str] = []
+    rows: list[str] = []
     for part in text.splitlines():
         line = ""
         for piece in _PIECES.findall(_printable(part)):
             if line and columns(line + piece.rstrip()) > room:
-                found.append(line.rstrip())
+                rows.append(line.rstrip())
                 line = ""
             line += piece
-        found.append(line.rstrip())
-    if len(found) > lines:
-        found = [*found[: lines - 1], f"{cut(found[lines - 1], room - 2)} …"]
-    return "\n".join(cut(line, room) for line in found)
+        rows.append(line.rstrip())
+    if len(rows) > lines:
+        rows = [*rows[: lines - 1], f"{cut(rows[lines - 1], room - 2)} …"]
+    return "\n".join(cut(line, room) for line in rows)
 
 
 def _printable(text: str) -> str:

@@ -155,17 +155,17 @@ class Coco(NamedTuple):
 
     def _categories(self, content: Mapping[str, Any], file: str) -> Sequence[tuple[int, str]]:
         """The ids and names of the categories, by id."""
-        found: dict[int, str] = {}
+        names: dict[int, str] = {}
         for at, one in enumerate(content["categories"], 1):
             match one:
-                case {"id": int(id), "name": str(name)} if id not in found and name and name not in found.values():
-                    found[id] = name
+                case {"id": int(id), "name": str(name)} if id not in names and name and name not in names.values():
+                    names[id] = name
                 case _:
                     fact = f"category {at} of `{file}` has no `id` and `name` of its own"
                     raise BadSource(self._at(Finding("wrong-format", fact)))
-        if not found:
+        if not names:
             raise BadSource(self._at(Finding("wrong-format", f"`{file}` has no categories")))
-        return sorted(found.items())
+        return sorted(names.items())
 
     def _at(self, finding: Finding, split: str = "") -> Finding:
         return at_source(finding, self._argument(split))
@@ -179,13 +179,13 @@ class Coco(NamedTuple):
 
 def files_of_splits(folder: Path) -> dict[str, Path]:
     """`train/_annotations.coco.json`, `valid/…`: the file of each split in a folder of its own; empty otherwise."""
-    found: dict[str, list[Path]] = {}
+    by_split: dict[str, list[Path]] = {}
     for file in sorted(folder.glob("*/*.json")):
         if split := named_split(file.parent.name):
-            found.setdefault(split, []).append(file)
-    if "train" not in found or any(len(files) > 1 for files in found.values()):
+            by_split.setdefault(split, []).append(file)
+    if "train" not in by_split or any(len(files) > 1 for files in by_split.values()):
         return {}
-    return {split: found[split][0] for split in ("train", "val", "test") if split in found}
+    return {split: by_split[split][0] for split in ("train", "val", "test") if split in by_split}
 
 
 def _is_polygon(given: Any) -> bool:

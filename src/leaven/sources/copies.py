@@ -42,10 +42,10 @@ def copies(files: Sequence[str], values: "Sequence[Value]") -> tuple[Finding, ..
 
 def _groups(indices: Iterable[int], key: Callable[[int], Hashable]) -> dict[Hashable, list[int]]:
     """The indices with the same key, where there are several; files that can't be read are left to the loading."""
-    found: dict[Hashable, list[int]] = {}
+    groups: dict[Hashable, list[int]] = {}
     for at in indices:
         try:
-            found.setdefault(key(at), []).append(at)
+            groups.setdefault(key(at), []).append(at)
         except OSError:
             continue
-    return {same: group for same, group in found.items() if same and len(group) > 1}  # an empty file is no image
+    return {same: group for same, group in groups.items() if same and len(group) > 1}  # an empty file is no image

@@ -15,11 +15,11 @@ def image_sizes(files: Sequence[str], start: Path) -> dict[tuple[int, int], str]
 
     Files that can't be read are left out: training reports them.
     """
-    found: dict[tuple[int, int], str] = {}
+    sizes: dict[tuple[int, int], str] = {}
     for file, size in _looked_at(files):
-        if size is not None and size not in found:
-            found[size] = _from(file, start)
-    return found
+        if size is not None and size not in sizes:
+            sizes[size] = _from(file, start)
+    return sizes
 
 
 def unreadable_images(files: Sequence[str]) -> tuple[str, ...]:

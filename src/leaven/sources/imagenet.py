@@ -220,14 +220,14 @@ class StanfordDogs(NamedTuple):
 
 def _breed_folders(folder: Path) -> dict[str, int]:
     """The folders of breeds that have images, with their number."""
-    found = images_in(folder)
-    return {name: found[name].images for name in sorted(found) if _BREED.fullmatch(name) and found[name].images}
+    folders = images_in(folder)
+    return {name: folders[name].images for name in sorted(folders) if _BREED.fullmatch(name) and folders[name].images}
 
 
 def breeds(folders: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of breeds in words, and their wnids: `n02085782-Japanese_spaniel` is the Japanese spaniel."""
-    found = [match for folder in folders if (match := _BREED.fullmatch(folder))]
-    return tuple(match[2].replace("_", " ") for match in found), tuple(match[1] for match in found)
+    matches = [match for folder in folders if (match := _BREED.fullmatch(folder))]
+    return tuple(match[2].replace("_", " ") for match in matches), tuple(match[1] for match in matches)
 
 
 def _at_root(finding: Finding) -> Finding:

@@ -102,10 +102,10 @@ class MaskFolder(NamedTuple):
         if train and not used:
             which = "no mask" if is_all else f"none of the {len(train):,} masks that were looked at"
             fact = f"{which} has a pixel with a class: all are {target.ignored}, which means that they have none"
-            found = _about("path", "wrong-mask", fact, _is_class(target.names[-1], target))
+            finding = _about("path", "wrong-mask", fact, _is_class(target.names[-1], target))
             if is_all:
-                raise BadSource(found)
-            return (found._replace(is_error=False),)
+                raise BadSource(finding)
+            return (finding._replace(is_error=False),)
         unused = [name for at, name in enumerate(target.names) if at not in used]
         if not unused or not used or not (is_all or len(train) >= MOST_OPENED // 2):
             return ()
@@ -138,11 +138,11 @@ class MaskFolder(NamedTuple):
         return self._checked(tuple(name for name, _ in rows), colours)
 
     def _class_file(self) -> Path:
-        found = next((self.path / name for name in CLASS_FILES if (self.path / name).is_file()), None)
-        if found is None:
+        file = next((self.path / name for name in CLASS_FILES if (self.path / name).is_file()), None)
+        if file is None:
             fact = f"the classes of the masks in `{self.name}` are not named"
             raise BadSource(_about("path", "no-classes", fact, _HOW.format(folder=self.name)))
-        return found
+        return file
 
     def _checked(
         self, names: tuple[str, ...], colours: "tuple[Colour, ...]"
@@ -163,22 +163,22 @@ class MaskFolder(NamedTuple):
             fact = f"`{self.name}` {'is a file, not a folder' if self.path.exists() else 'does not exist'}"
             raise BadSource(_about("path", "missing-file", fact, ""))
         places = self._places()
-        found: dict[str, list[Pair]] = {}
+        pairs: dict[str, list[Pair]] = {}
         findings: list[Finding] = []
         for split, (images, masks) in places.items():
-            found[split], problems = self._paired(images, masks)
+            pairs[split], problems = self._paired(images, masks)
             findings += problems
-        return found, tuple(findings)
+        return pairs, tuple(findings)
 
     def _places(self) -> dict[str, tuple[Path, Path]]:
         """The folders of images and masks of each split."""
-        found = mask_places(self.path)
-        if not found:
+        places = mask_places(self.path)
+        if not places:
             has = ", ".join(f"`{name}`" for name in sub_folders(self.path)[:_SHOWN]) or "no folders"
             fact = f"`{self.name}` has {has}, but not `images` and `masks`"
             help = f"put the images into `{self.name}/images` and their masks, with the same names, into "
             raise BadSource(_about("path", "missing-file", fact, f"{help}`{self.name}/masks`"))
-        return found
+        return places
 
     def _paired(self, images: Path, masks: Path) -> tuple[list[Pair], list[Finding]]:
         pairs, lonely, left = paired(images, masks)
@@ -217,7 +217,7 @@ def mask_places(folder: Path) -> dict[str, tuple[Path, Path]]:
 def paired(images: Path, masks: Path) -> tuple[list[tuple[str, str]], list[str], list[str]]:
     """Images with their masks, images without one, and masks without an image."""
     by_name = {_stem(file, masks): file for file in image_files(masks)}
-    found, lonely = [], []
+    pairs, lonely = [], []
     for file in sorted(image_files(images)):
         stem = _stem(file, images)
         mask = by_name.pop(stem, None)
@@ -225,8 +225,8 @@ def paired(images: Path, masks: Path) -> tuple[list[tuple[str, str]], list[str],
         if mask is None:
             lonely.append(file)
         else:
-            found.append((file, mask))
-    return found, lonely, sorted(by_name.values())
+            pairs.append((file, mask))
+    return pairs, lonely, sorted(by_name.values())
 
 
 def read_classes(file: Path) -> "list[tuple[str, Colour | None]]":

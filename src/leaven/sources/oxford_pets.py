@@ -77,22 +77,22 @@ class OxfordPets(NamedTuple):
         folder = self.folder()
         if folder is None:
             raise BadSource(self._missing())
-        found = {}
+        pets = {}
         for split, name in _LISTS.items():
             file = folder / "annotations" / name
             try:
                 lines = file.read_text("utf-8").splitlines()
                 words = [line.split() for line in lines if line.strip() and not line.startswith("#")]
-                found[split] = [Pet(name, int(breed)) for name, breed, *_ in words]
+                pets[split] = [Pet(name, int(breed)) for name, breed, *_ in words]
             except FileNotFoundError:
                 help = "unpack annotations.tar.gz again"
                 raise BadSource(_at_root("missing-file", f"`{self._below(file)}` does not exist", help)) from None
             except (OSError, ValueError, IndexError) as problem:
                 fact = f"`{self._below(file)}` can't be read: {problem}"
                 raise BadSource(_at_root("wrong-format", fact, "unpack annotations.tar.gz again")) from None
-            if not found[split]:
+            if not pets[split]:
                 raise BadSource(_at_root("empty-table", f"`{self._below(file)}` lists no images", ""))
-        return found
+        return pets
 
     def _below(self, file: Path) -> str:
         return f"{self.name}/{file.relative_to(self.path).as_posix()}"

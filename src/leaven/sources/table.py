@@ -106,9 +106,11 @@ class Table:
         target, values, rows, skipped = self._read(read)
         self._check_first_image(tables, rows)
         sizes = {split: len(there) for split, there in rows.items()}
-        found = self.inputs.opened({split: (self._root(tables[split]), there) for split, there in rows.items()}, values)
-        findings = (*ignored, *doubted, *skipped, *found.findings)
-        return Samples(target, values, found.files, predefined(sizes), found.images, findings, texts=found.texts)
+        opened = self.inputs.opened(
+            {split: (self._root(tables[split]), there) for split, there in rows.items()}, values
+        )
+        findings = (*ignored, *doubted, *skipped, *opened.findings)
+        return Samples(target, values, opened.files, predefined(sizes), opened.images, findings, texts=opened.texts)
 
     def sizes(self) -> dict[tuple[int, int], str]:
         """The heights and widths of the images that it lists, each with one that has it; none of those inside of it."""
@@ -165,20 +167,20 @@ class Table:
         if not self.path.is_dir():
             self._check_format(self.path)
             return {"": self.path}
-        found = metadata_tables(self.path) if self.is_metadata else split_tables(self.path)
-        for tables in found.values():
+        by_split = metadata_tables(self.path) if self.is_metadata else split_tables(self.path)
+        for tables in by_split.values():
             if len(tables) > 1:
                 both = " and ".join(f"`{file.relative_to(self.path).as_posix()}`" for file in tables)
                 fact = f"`{self.name}` has both {both}, which are the same split"
                 raise self._bad(Finding("repeated-split", fact, "keep one of them"))
-        if not found.keys() & {"", "train"}:
+        if not by_split.keys() & {"", "train"}:
             wanted = f"{'metadata' if self.is_metadata else 'train'}{self.endings[0] if self.endings else TEXT}"
             columns = f"the columns {_columns(self.inputs.columns)} and {_columns(self.target.columns)}"
             help = f"list the {self.inputs.noun}s in it, with {columns}"
             raise self._bad(Finding("missing-file", f"`{self.name}` has no `{wanted}`", help))
-        for tables in found.values():
+        for tables in by_split.values():
             self._check_format(tables[0])
-        return {split: tables[0] for split, tables in found.items()}
+        return {split: tables[0] for split, tables in by_split.items()}
 
     def _labelled(self, tables: Mapping[str, Path]) -> tuple[dict[str, Path], tuple[Finding, ...]]:
         """The tables with labels; a test table without any is left out, as a test folder without classes is."""
@@ -375,10 +377,10 @@ class Table:
 
     def _repeated(self, rows: Rows, values: Sequence[Value]) -> tuple[Finding, ...]:
         """That images are listed in several rows."""
-        found = self.inputs.repeated(_every(rows), values)
-        if found is None:
+        repeated = self.inputs.repeated(_every(rows), values)
+        if repeated is None:
             return ()
-        what, help, note = found
+        what, help, note = repeated
         fact, label = f"`{self.name}` lists {what}", "images are listed in this table"
         return (Finding("repeated-image", fact, help, (note,), is_error=False, argument=self._argument, label=label),)
 

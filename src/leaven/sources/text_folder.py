@@ -38,7 +38,7 @@ class TextFolder(NamedTuple):
     def _lacking(self, parts: Mapping[str, Mapping[str, Sequence[str]]]) -> list[Finding]:
         """Classes that only some splits have, such as a folder of texts that nobody labelled."""
         train = next(iter(parts.values()))
-        found = []
+        findings = []
         for split, there in parts.items():
             if lacking := [name for name in train if name not in there]:
                 others = ", ".join(f'"{name}"' for name in train if name not in lacking)
@@ -47,8 +47,8 @@ class TextFolder(NamedTuple):
                 fact = f"{several[0]} {names} {several[1]} in the train split of `{self.name}` but not in {split}"
                 help = f"if these texts have no label, leave them out: `classes=[{others}]`"
                 label = "texts are read from this folder"
-                found.append(Finding("unequal-classes", fact, help, is_error=False, argument="path", label=label))
-        return found
+                findings.append(Finding("unequal-classes", fact, help, is_error=False, argument="path", label=label))
+        return findings
 
     def open(self) -> Samples:
         from leaven.tasks.classification.target import Classes  # a look does without

@@ -64,11 +64,11 @@ class Voc(NamedTuple):
         if not self.path.is_dir():
             raise missing_folder(self.path, self.name, "use the folder that contains `Annotations` and `JPEGImages`")
         folder = self.path / "Annotations"
-        found = sorted((folder if folder.is_dir() else self.path).rglob("*.xml"))
-        if not found:
+        files = sorted((folder if folder.is_dir() else self.path).rglob("*.xml"))
+        if not files:
             fact = f"`{self.name}` has no annotations: no XML files are in it"
             raise BadSource(at_source(Finding("missing-file", fact)))
-        return found
+        return files
 
     def _splits(self, files: Sequence[Path], problems: Problems) -> dict[str, Sequence[Path]]:
         """The files of each split, by lists or by folders; without these, all of them."""
@@ -169,9 +169,9 @@ def _objects(tree: ElementTree.Element, place: str, problems: Problems) -> Itera
             problems.add(f"{where} has no box: `bndbox` with {', '.join(_BOX)}")
             continue
         # the first pixel is 1, and both edges belong to the box
-        found = problems.box((left - 1, top - 1, right, bottom), size, where)
-        if found is not None:
-            yield _Marked(category, found, (one.findtext("difficult") or "0").strip() == "1")
+        kept = problems.box((left - 1, top - 1, right, bottom), size, where)
+        if kept is not None:
+            yield _Marked(category, kept, (one.findtext("difficult") or "0").strip() == "1")
 
 
 def _image(annotated: tuple[str, str, list[_Marked]], order: dict[str, int]) -> Image:

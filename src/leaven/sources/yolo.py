@@ -59,12 +59,12 @@ class Yolo(NamedTuple):
         inside = sorted(one for one in os.listdir(top) if (top / one).is_dir())
         named = {named_split(one): top / one for one in reversed(inside) if named_split(one)}
         if "train" not in named:
-            found = {"": _images(top)}
+            splits = {"": _images(top)}
         else:
-            found = {split: _images(named[split]) for split in ("train", "val", "test") if split in named}
-        if not any(found.values()):
+            splits = {split: _images(named[split]) for split in ("train", "val", "test") if split in named}
+        if not any(splits.values()):
             raise BadSource(at_source(Finding("missing-file", f"`{self.name}` has no images")))
-        return found
+        return splits
 
     def _labels_of(self, image: str) -> str:
         """Where the objects of an image are: in `labels/` instead of `images/`, or beside it."""
@@ -170,11 +170,11 @@ class Yolo(NamedTuple):
 
 
 def _images(folder: Path) -> list[str]:
-    found: list[str] = []
+    images: list[str] = []
     for place, inside, files in os.walk(folder):
         inside.sort()
-        found += [os.path.join(place, each) for each in sorted(files) if each.lower().endswith(IMAGE_ENDINGS)]
-    return found
+        images += [os.path.join(place, each) for each in sorted(files) if each.lower().endswith(IMAGE_ENDINGS)]
+    return images
 
 
 def _from_yaml(file: Path) -> tuple[str, ...]:

@@ -299,6 +299,6 @@ class Judged:
     def _of_all_processes(self) -> list[tuple[Tensor, Tensor]]:
         if not distributed.is_available() or not distributed.is_initialized():
             return self.pairs
-        found: list[Any] = [None] * distributed.get_world_size()
-        distributed.all_gather_object(found, self.pairs)
-        return [pair for each in found for pair in each]
+        gathered: list[Any] = [None] * distributed.get_world_size()
+        distributed.all_gather_object(gathered, self.pairs)
+        return [pair for each in gathered for pair in each]

@@ -47,19 +47,19 @@ def find_images(
     A table has them in this column; its layout may be that of the training, and its paths start in `root` or in its
     folder.
     """
-    found: dict[str, str | bytes] = {}
+    images: dict[str, str | bytes] = {}
     problems: list[Failure] = []
     for given in inputs:
         if not os.path.isfile(given) or is_image(given) or not is_table_like(Path(given), layout):
             files, wrong = find_files([given])
-            found |= {file: file for file in files}
+            images |= {file: file for file in files}
             problems += wrong
             continue
         try:
-            found |= _present(given, dict(_rows(Path(given), column, layout, root)))
+            images |= _present(given, dict(_rows(Path(given), column, layout, root)))
         except Failure as problem:
             problems.append(problem)
-    return found, problems
+    return images, problems
 
 
 def _present(table: str, rows: dict[str, str | bytes]) -> dict[str, str | bytes]:

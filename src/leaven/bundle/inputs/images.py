@@ -74,10 +74,10 @@ class Images:
         return None
 
     def to_json(self) -> dict[str, Any]:
-        found: dict[str, Any] = {"kind": self.kind, "mode": self.mode, "size": list(self.size)}
-        found |= {"columns": list(self.columns)} if self.columns else {}
-        found |= {"ending": self.ending} if self.ending else {}
-        return {**found, **layout_to_json(self.layout)}
+        data: dict[str, Any] = {"kind": self.kind, "mode": self.mode, "size": list(self.size)}
+        data |= {"columns": list(self.columns)} if self.columns else {}
+        data |= {"ending": self.ending} if self.ending else {}
+        return {**data, **layout_to_json(self.layout)}
 
     # -- when it is saved
 
@@ -171,8 +171,8 @@ class Images:
 
     def meant(self, arguments: Sequence[str], columns: Sequence[str], root: Path | None = None) -> Meant:
         (column,) = tuple(columns[:1]) or self.columns[:1] or ("image",)
-        found, problems = find_images(arguments, self._column(column), self.layout, root)
-        return Meant(list(found.items()), problems, len(found) == len(arguments) == 1)
+        images, problems = find_images(arguments, self._column(column), self.layout, root)
+        return Meant(list(images.items()), problems, len(images) == len(arguments) == 1)
 
     def shortened(self, name: str, width: int) -> str:
         """The end of a path says more than its beginning."""

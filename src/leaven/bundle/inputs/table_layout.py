@@ -9,8 +9,8 @@ _KINDS: dict[str, Any] = {"separator": str, "header": bool, "quote": str | None,
 
 def layout_to_json(layout: Layout) -> dict[str, Any]:
     """Whatever is not as usual, as an entry of the bundle; none where all is."""
-    found = {name: value for name, value in layout._asdict().items() if value != getattr(PLAIN, name)}
-    return {"layout": found} if found else {}
+    unusual = {name: value for name, value in layout._asdict().items() if value != getattr(PLAIN, name)}
+    return {"layout": unusual} if unusual else {}
 
 
 def layout_of(data: Any) -> Layout:

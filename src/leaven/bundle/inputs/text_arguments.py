@@ -64,10 +64,10 @@ def _is_path(given: str) -> bool:
 
 
 def _lines(content: str, name: str, parts: int) -> Iterator[Text]:
-    found = [line for line in content.splitlines() if line.strip()]
-    if not found:
+    lines = [line for line in content.splitlines() if line.strip()]
+    if not lines:
         raise Failure(f"{name} has no texts in it")
-    for line in found:
+    for line in lines:
         yield line if parts == 1 else tuple(line.split("\t"))
 
 

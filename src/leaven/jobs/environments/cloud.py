@@ -169,17 +169,17 @@ def task_of(task: Task, command: Sequence[str], settings: Mapping[str, Any]) -> 
         resources["disk_size"] = int(settings["disk"])
     nodes = f'export {NODE}="$SKYPILOT_NODE_RANK" {FIRST}="$(echo "$SKYPILOT_NODE_IPS" | head -n 1)"'
     this = f'export {ADDRESS}="$(echo "$SKYPILOT_NODE_IPS" | sed -n "$((SKYPILOT_NODE_RANK + 1))p")"'
-    found: dict[str, Any] = {
+    content: dict[str, Any] = {
         "name": PREFIX + task.attempt,
         "num_nodes": needs.nodes,
         "resources": resources,
         "run": f"{nodes}\n{this}\nexec {shlex.join(command)}\n",
     }
     if setup := _setup(settings):
-        found["setup"] = setup
+        content["setup"] = setup
     if settings.get("mounts"):
-        found["file_mounts"] = {str(here): str(there) for here, there in settings["mounts"].items()}
-    return found
+        content["file_mounts"] = {str(here): str(there) for here, there in settings["mounts"].items()}
+    return content
 
 
 def _setup(settings: Mapping[str, Any]) -> str:

@@ -107,22 +107,22 @@ class EngineEnvironment(ABC):
     def find(self, attempt: str) -> str | None:
         """The engine's own id of an attempt, if it has it."""
         self._statuses.forget()
-        found = self._statuses().get(attempt)
-        return None if found is None else found.id or PREFIX + attempt
+        status = self._statuses().get(attempt)
+        return None if status is None else status.id or PREFIX + attempt
 
     def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
         """The statuses of attempts, given with the engine's ids of those that were submitted."""
         engine = self._statuses()
-        found = {id: self._status(id, engine.get(id), was_submitted=bool(native)) for id, native in attempts.items()}
+        statuses = {id: self._status(id, engine.get(id), was_submitted=bool(native)) for id, native in attempts.items()}
         known: tuple[tuple[dict[str, Any], tuple[str, ...]], ...] = (
             (self._end_at, ("ended",)),
             (self._held, ("ended",)),
             (self._waits_since, ("ended", "running")),
         )
         for kept, phases in known:
-            for id in [id for id in kept if id in found and found[id].phase in phases]:
+            for id in [id for id in kept if id in statuses and statuses[id].phase in phases]:
                 del kept[id]
-        return found
+        return statuses
 
     def _status(self, attempt: str, engine: EngineStatus | None, *, was_submitted: bool) -> Status:
         place = self._place

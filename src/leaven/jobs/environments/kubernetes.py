@@ -86,7 +86,7 @@ class Kubernetes(EngineEnvironment):
         jobs = self._items(lambda: self._objects("list", _JOBS, **ours))
         jobs += self._items(lambda: self._objects("list", _JOBSETS, **ours), may_be_missing=True)
         pods = self._items(lambda: self._call("CoreV1Api", "list_namespaced_pod", self._namespace, **ours))
-        found, silent = {}, 0
+        statuses, silent = {}, 0
         for job in jobs:
             if (attempt := attempt_of(job)) is None:
                 continue
@@ -96,32 +96,32 @@ class Kubernetes(EngineEnvironment):
                 silent += 1
                 reason = why_by_events(self._warnings(may_say_why(attempt, mine)), has_pods=bool(mine))
                 status = replace(status, reason=reason)
-            found[attempt] = status
-        return found
+            statuses[attempt] = status
+        return statuses
 
     def _items(self, ask: Callable[[], dict[str, Any]], *, may_be_missing: bool = False) -> list[dict[str, Any]]:
         """The objects of a list; none where a cluster may not have such."""
         try:
-            found = ask()
+            answer = ask()
         except _Rejected as rejected:
             if rejected.status == 404 and may_be_missing:
                 return []
             raise Unreachable(rejected.text) from None
-        if "items" not in found:
-            raise not_understood(self.engine, found)
-        return tables(self.engine, found["items"] or [])
+        if "items" not in answer:
+            raise not_understood(self.engine, answer)
+        return tables(self.engine, answer["items"] or [])
 
     def _warnings(self, names: Sequence[str]) -> list[dict[str, Any]]:
         """The warnings about objects; none where this user may not read them."""
-        found: list[dict[str, Any]] = []
+        events: list[dict[str, Any]] = []
         for name in names:
             about = {"field_selector": f"type=Warning,involvedObject.name={name}"}
             try:
                 answer = self._call("CoreV1Api", "list_namespaced_event", self._namespace, **about)
             except _Rejected:
                 return []
-            found += rows(answer.get("items"))
-        return found
+            events += rows(answer.get("items"))
+        return events
 
     def _call(self, api: str, call: str, *given: Any, **more: Any) -> dict[str, Any]:
         """The answer to a call; `_Rejected` where the server rejects it, `Unreachable` for any other failure."""
@@ -145,12 +145,12 @@ class Kubernetes(EngineEnvironment):
         except Exception as problem:  # of the library below, which has no class of its own for all
             raise Unreachable(f"{type(problem).__name__}: {problem}") from None
         try:
-            found = json.loads(text)
+            answer = json.loads(text)
         except ValueError:
-            found = None
-        if not isinstance(found, dict):
+            answer = None
+        if not isinstance(answer, dict):
             raise not_understood(self.engine, text.decode(errors="replace"))
-        return found
+        return answer
 
     def _connected(self) -> Any:
         """The client, by the kubeconfig; in a pod by the pod's own account."""

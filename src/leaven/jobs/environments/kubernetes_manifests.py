@@ -68,14 +68,14 @@ def merged(below: Any, above: Any) -> Any:
     tables = isinstance(below, list) and isinstance(above, list) and all(isinstance(one, dict) for one in below + above)
     if not tables or not above:
         return above
-    found = list(below)
+    combined = list(below)
     for one in above:
-        same = [place for place, other in enumerate(found) if _name(one) is not None and _name(one) == _name(other)]
+        same = [place for place, other in enumerate(combined) if _name(one) is not None and _name(one) == _name(other)]
         if same:
-            found[same[0]] = merged(found[same[0]], one)
+            combined[same[0]] = merged(combined[same[0]], one)
         else:
-            found.append(one)
-    return found
+            combined.append(one)
+    return combined
 
 
 def _name(one: Mapping[str, Any]) -> tuple[str, Any] | None:
@@ -101,7 +101,7 @@ def _pod(task: Task, command: Sequence[str], settings: Mapping[str, Any]) -> dic
     }
     if settings.get("secret"):  # what gives access to the object store and the data
         container["envFrom"] = [{"secretRef": {"name": str(settings["secret"])}}]
-    found: dict[str, Any] = {
+    spec: dict[str, Any] = {
         "restartPolicy": "Never",
         "terminationGracePeriodSeconds": int(float(settings.get("grace", GRACE))) + _SENDING,
         "containers": [container],
@@ -111,27 +111,27 @@ def _pod(task: Task, command: Sequence[str], settings: Mapping[str, Any]) -> dic
     if own := {key: value for key, value in security.items() if key in _OF_CONTAINERS}:
         container["securityContext"] = own
     if rest := {key: value for key, value in security.items() if key not in _OF_CONTAINERS}:
-        found["securityContext"] = rest
+        spec["securityContext"] = rest
     if settings.get("pull_secrets"):
-        found["imagePullSecrets"] = [{"name": str(name)} for name in settings["pull_secrets"]]
+        spec["imagePullSecrets"] = [{"name": str(name)} for name in settings["pull_secrets"]]
     if settings.get("tolerations"):
-        found["tolerations"] = list(settings["tolerations"])
+        spec["tolerations"] = list(settings["tolerations"])
     if settings.get("service_account"):
-        found["serviceAccountName"] = str(settings["service_account"])
+        spec["serviceAccountName"] = str(settings["service_account"])
     if settings.get("selector"):
-        found["nodeSelector"] = {key: str(value) for key, value in settings["selector"].items()}
-    return found
+        spec["nodeSelector"] = {key: str(value) for key, value in settings["selector"].items()}
+    return spec
 
 
 def _variables(task: Task) -> list[dict[str, Any]]:
     """The variables of the agent; those of the program, some of which are secret, are in the attempt's files."""
-    found: list[dict[str, Any]] = []
+    variables: list[dict[str, Any]] = []
     if task.resources.nodes > 1:
         name = PREFIX + task.attempt
-        found.append({"name": FIRST, "value": f"{name}-{NODES}-0-0.{name}"})
-        found.append({"name": NODE, "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}})
-        found.append({"name": ADDRESS, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
-    return found
+        variables.append({"name": FIRST, "value": f"{name}-{NODES}-0-0.{name}"})
+        variables.append({"name": NODE, "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}})
+        variables.append({"name": ADDRESS, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
+    return variables
 
 
 def _resources(task: Task, settings: Mapping[str, Any]) -> dict[str, Any]:

@@ -84,14 +84,14 @@ class Local:
 
     def _described(self, task: Task) -> dict[str, Any]:
         folder = str(self._settings.get("folder") or task.project)
-        found = supervising.described(task, python=self._python, folder=folder, grace=self._grace)
+        content = supervising.described(task, python=self._python, folder=folder, grace=self._grace)
         gpus = self._usable_gpus()
         if any(device >= len(gpus) for device in task.devices):
             raise Refused(f"it was given GPUs that are not there any more: {', '.join(map(str, task.devices))}")
         if gpus:
-            found["environment"][_VISIBLE] = ",".join(gpus[device] for device in task.devices)
+            content["environment"][_VISIBLE] = ",".join(gpus[device] for device in task.devices)
         return {
-            **found,
+            **content,
             "cores": task.resources.cpus,
             "memory": task.resources.memory,
             "wake": str(self._wake),
@@ -163,10 +163,10 @@ def _python_check(python: str) -> Check:
         done = subprocess.run([python, "-c", asked], capture_output=True, text=True, timeout=60, check=False, cwd="/")
     except (OSError, subprocess.TimeoutExpired) as problem:
         return Check(what, False, str(problem), "set `python` of the environment in leaven.toml")
-    found = done.stdout.strip()
-    if done.returncode or not found:
+    version = done.stdout.strip()
+    if done.returncode or not version:
         return Check(what, False, "it has no Leaven", f"{python} -m pip install leaven=={here}")
-    return Check(what, found == here, f"Leaven {found}", "" if found == here else f"it must be Leaven {here}")
+    return Check(what, version == here, f"Leaven {version}", "" if version == here else f"it must be Leaven {here}")
 
 
 def _existing(folder: Path) -> Path:

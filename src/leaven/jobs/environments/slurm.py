@@ -105,7 +105,7 @@ class Slurm(EngineEnvironment):
 
     def _options(self, task: Task) -> list[str]:
         needs, given = task.resources, self._settings
-        found = [
+        options = [
             "--output=/dev/null",  # the script says where: Slurm replaces `%` in a name, and a backslash
             "--chdir=/",
             "--requeue",
@@ -113,11 +113,11 @@ class Slurm(EngineEnvironment):
             "--ntasks-per-node=1",
             f"--cpus-per-task={needs.cpus}",
         ]
-        found += [f"--mem={-(-needs.memory // 2**20)}M"] if needs.memory else []
-        found += [f"--gres=gpu:{needs.gpus}"] if needs.gpus else []
-        found += [f"--time={max(1, round(needs.minutes))}"] if needs.minutes else []
-        found += [f"--{key}={given[key]}" for key in ("partition", "account", "qos", "constraint") if given.get(key)]
-        return [*found, *given.get("options", ())]
+        options += [f"--mem={-(-needs.memory // 2**20)}M"] if needs.memory else []
+        options += [f"--gres=gpu:{needs.gpus}"] if needs.gpus else []
+        options += [f"--time={max(1, round(needs.minutes))}"] if needs.minutes else []
+        options += [f"--{key}={given[key]}" for key in ("partition", "account", "qos", "constraint") if given.get(key)]
+        return [*options, *given.get("options", ())]
 
     def _end(self, attempt: str) -> None:
         if (status := self._statuses().get(attempt)) is not None:

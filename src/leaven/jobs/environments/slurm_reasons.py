@@ -62,10 +62,10 @@ def why_it_waits(reason: str) -> str:
 
 def _limit(word: str) -> str:
     """`QOSMaxCpuPerUserLimit`: a limit, of which there are more than a hundred."""
-    found = _LIMIT.fullmatch(word)
-    if found is None:
+    match = _LIMIT.fullmatch(word)
+    if match is None:
         return ""
-    what = f"{'minutes of ' * bool(found['time'])}{_WHAT.get(found['what'], found['what'])}"
-    each = f" per {found['each'][3:].lower()}" if found["each"] else ""
-    whose = f" of {_WHOSE.get(found['whose'], 'its ' + found['whose'].lower())}" if found["whose"] else ""
+    what = f"{'minutes of ' * bool(match['time'])}{_WHAT.get(match['what'], match['what'])}"
+    each = f" per {match['each'][3:].lower()}" if match["each"] else ""
+    whose = f" of {_WHOSE.get(match['whose'], 'its ' + match['whose'].lower())}" if match["whose"] else ""
     return f"the limit of {what}{each}{whose} is reached"

@@ -49,10 +49,10 @@ def _read(file: Path) -> Rows:
     try:
         with gzip.open(file) as opened:
             text = opened.read(_MOST_BYTES)
-        found = json.loads(text)
-        if not isinstance(found, dict) or found.get("what") != _FORMAT:
+        content = json.loads(text)
+        if not isinstance(content, dict) or content.get("what") != _FORMAT:
             raise ValueError("it is something else")
-        version, tables = found["version"], found["tables"]
+        version, tables = content["version"], content["tables"]
         if not isinstance(version, int) or version < 1:
             raise ValueError("its version is not known")
         refuse_newer(version)

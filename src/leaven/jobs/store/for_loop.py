@@ -61,11 +61,11 @@ class LoopStore(Access):
         """The jobs that have an attempt under way."""
         with self.reading() as connection:
             query = select(jobs).where(self._mine, jobs.c.state.in_(ACTIVE))
-            found = [Job.of(row) for row in connection.execute(query.order_by(jobs.c.id))]
-            ids = [job.attempt for job in found]
+            running = [Job.of(row) for row in connection.execute(query.order_by(jobs.c.id))]
+            ids = [job.attempt for job in running]
             rows = connection.execute(select(attempts).where(attempts.c.id.in_(ids))) if ids else ()
             by_id = {row.id: Attempt.of(row) for row in rows}
-        return [(job, by_id[str(job.attempt)]) for job in found]
+        return [(job, by_id[str(job.attempt)]) for job in running]
 
     def targets(self) -> list[tuple[str, str]]:
         """The environments of jobs that have not ended, with their settings."""

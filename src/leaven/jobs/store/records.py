@@ -69,12 +69,12 @@ class Job:
 
     def to_json(self) -> dict[str, Any]:
         """The job as plain data, with its state as users are told."""
-        found = {name: getattr(self, name) for name in _FIELDS}
-        found |= {"state": self.shown_state, "wanted": self.wanted.value}
-        found["progress"] = json.loads(self.progress) if self.progress else None
+        data = {name: getattr(self, name) for name in _FIELDS}
+        data |= {"state": self.shown_state, "wanted": self.wanted.value}
+        data["progress"] = json.loads(self.progress) if self.progress else None
         for name in ("settings", "arguments", "variables", "secrets"):
-            found[name] = json.loads(found[name])
-        return found
+            data[name] = json.loads(data[name])
+        return data
 
     @classmethod
     def of(cls, row: Any) -> Self:
@@ -109,9 +109,9 @@ class Attempt:
 
     @classmethod
     def of(cls, row: Any) -> Self:
-        found = row._asdict()
-        found["outcome"] = Outcome(found["outcome"]) if found["outcome"] else None
-        return cls(**found)
+        values = row._asdict()
+        values["outcome"] = Outcome(values["outcome"]) if values["outcome"] else None
+        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,8 +142,8 @@ class Agent:
 
     @classmethod
     def of(cls, row: Any) -> Self:
-        found = row._asdict()
-        return cls(**{**found, "capacity": json.loads(found["capacity"])})
+        values = row._asdict()
+        return cls(**{**values, "capacity": json.loads(values["capacity"])})
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,10 +52,11 @@ def upgraded(rows: Rows, version: int) -> Rows:
 
 def read_all(connection: Connection) -> Rows:
     """All rows of all tables, whatever their version."""
-    found = MetaData()
-    found.reflect(connection, only=lambda name, _: name in _TABLES)
+    tables = MetaData()
+    tables.reflect(connection, only=lambda name, _: name in _TABLES)
     return {
-        table.name: [dict(row) for row in connection.execute(select(table)).mappings()] for table in found.sorted_tables
+        table.name: [dict(row) for row in connection.execute(select(table)).mappings()]
+        for table in tables.sorted_tables
     }
 
 

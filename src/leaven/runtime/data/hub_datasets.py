@@ -76,11 +76,11 @@ def _splits(loaded: Any, name: str) -> dict[str, Any]:
     """The splits of a dataset by Leaven's names; one without splits is the whole, ''."""
     if not isinstance(loaded, Mapping):
         return {"": loaded}
-    found = {
+    by_name = {
         split: loaded[there] for split, names in PART_NAMES.items() for there in loaded if str(there).lower() in names
     }
-    if "train" in found:
-        return found
+    if "train" in by_name:
+        return by_name
     if len(loaded) == 1:
         return {"": next(iter(loaded.values()))}
     raise Failure(f"the dataset {name} has no split train", f"its splits are {', '.join(loaded)}", "data.source")

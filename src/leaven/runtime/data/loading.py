@@ -243,9 +243,9 @@ def worker_setup() -> "WorkerSetup":
 @cache
 def _is_exiting(_process: int) -> Any:
     """Whether a process exits and is about to end its workers, in memory that they share."""
-    found = RawValue(c_bool, False)
-    Finalize(None, setattr, args=(found, "value", True), exitpriority=1)
-    return found
+    shared = RawValue(c_bool, False)
+    Finalize(None, setattr, args=(shared, "value", True), exitpriority=1)
+    return shared
 
 
 @dataclass(frozen=True)

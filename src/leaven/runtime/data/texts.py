@@ -100,25 +100,25 @@ class Tokenizer:
                     raise
                 bad[index] = problem
                 texts.append("")
-        found = EncodedTexts(bad, self._padding)
+        tokens = EncodedTexts(bad, self._padding)
         with status_line.doing("tokenizing…"):
             for start in range(0, len(texts), AT_ONCE):
-                found.extend(self._truncated(texts[start : start + AT_ONCE], found))
-                status_line.update(lambda: f"tokenizing: {found.count:,} of {len(texts):,} texts…")
-        if found.truncated:
-            have = "has" if found.truncated == 1 else "have"
-            fact = f"{found.truncated:,} of {len(texts):,} texts {have} more than {self.max_length} tokens"
+                tokens.extend(self._truncated(texts[start : start + AT_ONCE], tokens))
+                status_line.update(lambda: f"tokenizing: {tokens.count:,} of {len(texts):,} texts…")
+        if tokens.truncated:
+            have = "has" if tokens.truncated == 1 else "have"
+            fact = f"{tokens.truncated:,} of {len(texts):,} texts {have} more than {self.max_length} tokens"
             warnings.warn(f"{fact}; the rest is cut off", Caution, stacklevel=4)
-        return found
+        return tokens
 
     def _truncated(self, texts: Sequence[Text], into: "EncodedTexts") -> list[dict[str, list[int]]]:
         """Texts as tokens; those that are too long are cut, and counted."""
-        found = self._encoded(texts, is_truncated=False)
-        long = [at for at, each in enumerate(found) if len(each["input_ids"]) > self.max_length]
+        tokens = self._encoded(texts, is_truncated=False)
+        long = [at for at, each in enumerate(tokens) if len(each["input_ids"]) > self.max_length]
         for at, cut in zip(long, self._encoded([texts[at] for at in long], is_truncated=True), strict=True):
-            found[at] = cut
+            tokens[at] = cut
         into.truncated += len(long)
-        return found
+        return tokens
 
     def _encoded(self, texts: Sequence[Text], *, is_truncated: bool) -> list[dict[str, list[int]]]:
         if not texts:

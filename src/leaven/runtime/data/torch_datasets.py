@@ -119,9 +119,9 @@ def _pixels(dataset: Any) -> np.ndarray | None:
 def _files(dataset: Any) -> list[str] | None:
     """The files that the images of a dataset are in, one each."""
     for attribute in (*_PAIRS, *_IMAGE_FILES):
-        found = getattr(dataset, attribute, None)
-        if isinstance(found, Sequence) and len(found) == len(dataset):
-            files = [each[0] if attribute in _PAIRS else each for each in found]
+        values = getattr(dataset, attribute, None)
+        if isinstance(values, Sequence) and len(values) == len(dataset):
+            files = [each[0] if attribute in _PAIRS else each for each in values]
             if all(isinstance(file, str | os.PathLike) for file in files) and all(map(os.path.isfile, files[::-1][:2])):
                 return list(map(os.fspath, files))
     return None
@@ -135,11 +135,11 @@ class _Contents:
     ends: tuple[int, ...]
 
     def digests(self, indices: np.ndarray) -> list[bytes]:
-        found: dict[int, bytes] = {}
+        by_index: dict[int, bytes] = {}
         for dataset, (start, end) in zip(self.datasets, pairwise(self.ends), strict=True):
             own = indices[(indices >= start) & (indices < end)]
-            found |= zip(own.tolist(), self._within(dataset, (own - start).tolist()), strict=True)
-        return [found[index] for index in indices.tolist()]
+            by_index |= zip(own.tolist(), self._within(dataset, (own - start).tolist()), strict=True)
+        return [by_index[index] for index in indices.tolist()]
 
     def _within(self, dataset: Any, indices: list[int]) -> list[bytes]:
         kind = type(dataset).__qualname__.encode()  # which decides what becomes of pixels or files

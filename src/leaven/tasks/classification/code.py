@@ -95,10 +95,10 @@ def folder(path: Path, target: Classes, columns: Sequence[str]) -> Dataset:
     names: list[str] = []
     given: dict[str, range] = {}
     for split, top in tops.items():
-        found = [(file, name) for name in sub_folders(top) for file in sorted(image_files(top / name))]
-        given |= {split: range(len(files), len(files) + len(found))} if split else {}
-        files += [file for file, _ in found]
-        names += [name for _, name in found]
+        listed_files = [(file, name) for name in sub_folders(top) for file in sorted(image_files(top / name))]
+        given |= {split: range(len(files), len(files) + len(listed_files))} if split else {}
+        files += [file for file, _ in listed_files]
+        names += [name for _, name in listed_files]
     if not files:
         raise Failure(f"{path} has no class folders with images in them", f"the classes are: {listed(target.names)}")
     opener = ImageFiles(files)

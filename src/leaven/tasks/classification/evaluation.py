@@ -102,11 +102,11 @@ class Evaluation:
         each = self.per_class
         order = worst_first(each, "f1")
         rows = [[name, *(f"{each[name][head]:.4f}" for head in _HEADS), str(each[name]["count"])] for name in order]
-        found = [Table("Classes", ("class", *_HEADS, self.inputs), rows)]
+        tables = [Table("Classes", ("class", *_HEADS, self.inputs), rows)]
         if pairs := self.confused():
             errors = [(true, predicted, f"{count} of {each[true]['count']}") for true, predicted, count in pairs]
-            found.append(Table("Most frequent errors", ("actual", "predicted", "how often"), errors))
-        return found
+            tables.append(Table("Most frequent errors", ("actual", "predicted", "how often"), errors))
+        return tables
 
     def plots(self) -> list[Plot]:
         return [Plot("confusion", "Confusion matrix", lambda: draw_confusion(self.classes, self.confusion))]

@@ -48,11 +48,11 @@ class Prediction(protocol.Prediction):
         return self._ranked(top, lambda share: f"{100 * share:5.1f} %")
 
     def _ranked(self, top: int, write: Any) -> dict[str, str]:
-        found: dict[str, str] = {}
+        cells: dict[str, str] = {}
         for rank, (label, share) in enumerate(self.top(top), 1):
             end = f"_{rank}" if rank > 1 else ""
-            found |= {f"label{end}": label, f"confidence{end}": write(share)}
-        return found
+            cells |= {f"label{end}": label, f"confidence{end}": write(share)}
+        return cells
 
     def to_json(self, top: int) -> dict[str, Any]:
         ranked = [{"label": label, "confidence": share} for label, share in self.top(top)]

@@ -55,12 +55,12 @@ class Classes:
         if isinstance(given, str) and given in self.names:
             return self.names.index(given)
         if isinstance(given, str) and self.wnids:
-            found = outputs_called(given, self._words)
-            if len(found) == 1:
-                return found[0]
-            if found:
-                wnids = " or ".join(f"`{self.wnids[at]}`" for at in found)
-                fact = f"has the class `{shown(given)}`, which is the name of {len(found)} classes"
+            outputs = outputs_called(given, self._words)
+            if len(outputs) == 1:
+                return outputs[0]
+            if outputs:
+                wnids = " or ".join(f"`{self.wnids[at]}`" for at in outputs)
+                fact = f"has the class `{shown(given)}`, which is the name of {len(outputs)} classes"
                 raise BadTarget("class-names", fact, f"use the wnid: {wnids}")
         if isinstance(given, int) and 0 <= given < len(self.names):
             return given

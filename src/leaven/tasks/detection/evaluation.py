@@ -165,14 +165,14 @@ class Tally:
 
     def _measured(self, metric: MeanAP) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
         """The scores, and those of each category that occurred."""
-        found: dict[str, Any] = super(MeanAP, metric).compute()
-        scores = {name: max(0.0, float(found[name])) for name in SCORES}
+        results: dict[str, Any] = super(MeanAP, metric).compute()
+        scores = {name: max(0.0, float(results[name])) for name in SCORES}
         each: dict[str, dict[str, float]] = {}
-        if "precision" not in found:  # no mask was found in any image
+        if "precision" not in results:  # no mask was found in any image
             occurred = {self.target.names[at]: count for at, count in sorted(self.counts.items()) if count}
             return scores, {name: {"ap": 0.0, "ap_50": 0.0, "count": count} for name, count in occurred.items()}
-        precision = found["precision"]  # overlaps × recalls × categories × sizes × numbers of objects
-        for at, label in enumerate(found["classes"].reshape(-1).tolist()):
+        precision = results["precision"]  # overlaps × recalls × categories × sizes × numbers of objects
+        for at, label in enumerate(results["classes"].reshape(-1).tolist()):
             if self.counts[label - FIRST]:
                 here = precision[:, :, at, 0, -1]
                 name, count = self.target.names[label - FIRST], self.counts[label - FIRST]
@@ -202,18 +202,18 @@ def _in_pixels(value: Objects, size: tuple[int, int]) -> Objects:
 
 def _tensors(value: Objects, size: tuple[int, int], *, has_masks: bool) -> dict[str, Tensor]:
     """The objects as the metrics take them."""
-    found: dict[str, Tensor] = {}
+    tensors: dict[str, Tensor] = {}
     for prefix, each in (
         ("", [o for o in value.each if not o.is_crowd]),
         ("crowd_", [o for o in value.each if o.is_crowd]),
     ):
-        found[f"{prefix}boxes"] = torch.tensor([one.box for one in each]).reshape(-1, 4)
-        found[f"{prefix}labels"] = torch.tensor([one.category + FIRST for one in each], dtype=torch.int64)
+        tensors[f"{prefix}boxes"] = torch.tensor([one.box for one in each]).reshape(-1, 4)
+        tensors[f"{prefix}labels"] = torch.tensor([one.category + FIRST for one in each], dtype=torch.int64)
     if has_masks:
         width, height = size
         masks = [bitmap(one.mask, width, height) for one in value.each if not one.is_crowd]
-        found["masks"] = torch.from_numpy(np.stack(masks)) if masks else torch.zeros((0, height, width))
-    return found
+        tensors["masks"] = torch.from_numpy(np.stack(masks)) if masks else torch.zeros((0, height, width))
+    return tensors
 
 
 def _sample(name: str, found: Prediction, actual: Objects, names: tuple[str, ...]) -> Sample:

@@ -73,11 +73,11 @@ def compared(outputs: Found, targets: Found) -> tuple[list[dict[str, Tensor]], l
 
 
 def _predicted(output: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    found = {name: output[name] for name in ("boxes", "scores", "labels")}
+    predicted = {name: output[name] for name in ("boxes", "scores", "labels")}
     if "masks" in output:
         masks = output["masks"]
-        found["masks"] = masks if masks.dtype == torch.bool else masks[:, 0] >= CERTAIN
-    return found
+        predicted["masks"] = masks if masks.dtype == torch.bool else masks[:, 0] >= CERTAIN
+    return predicted
 
 
 def _actual(target: Mapping[str, Tensor]) -> dict[str, Tensor]:

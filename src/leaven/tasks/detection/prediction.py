@@ -75,12 +75,12 @@ class Prediction(protocol.Prediction):
         return draw_objects(image, [mark(one) for one in reversed(self.above(threshold))])
 
     def describe(self, top: int) -> str:
-        found = self.above()[:top]
-        if not found:
+        objects = self.above()[:top]
+        if not objects:
             return "no object"
-        labels = [visible(one.label) for one in found]
+        labels = [visible(one.label) for one in objects]
         wide = max(map(len, labels))
-        rows = zip(labels, found, strict=True)
+        rows = zip(labels, objects, strict=True)
         return "\n".join(f"{label:<{wide}}  {100 * one.score:5.1f} %  {_edges(one.box)}" for label, one in rows)
 
     def cells(self, top: int) -> dict[str, str]:

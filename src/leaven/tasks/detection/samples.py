@@ -78,13 +78,13 @@ class Samples:
 
     def placed(self, outputs: Sequence[Mapping[str, Tensor]], places: Sequence[Place]) -> list[dict[str, Any]]:
         """The outputs in the pixels of the images, with their width and height."""
-        found = []
+        moved = []
         for output, place in zip(outputs, places, strict=True):
             there: dict[str, Any] = {**output, "boxes": place.boxes(output["boxes"]), "size": place.size}
             if "masks" in output:
                 there["masks"] = pasted(output["masks"], place)
-            found.append(there)
-        return found
+            moved.append(there)
+        return moved
 
 
 def _mask(one: Object, size: tuple[int, int], scale: tuple[int, int]) -> np.ndarray:
@@ -92,13 +92,13 @@ def _mask(one: Object, size: tuple[int, int], scale: tuple[int, int]) -> np.ndar
     if one.mask is None:
         raise BadSample("", "has an object without a mask", "give a mask for each box")
     try:
-        found = bitmap(one.mask, *size, scale)
+        pixels = bitmap(one.mask, *size, scale)
     except (TypeError, ValueError) as problem:
         raise BadSample("", f"has a mask that can't be read: {problem}") from None
-    if found.shape != size[::-1]:
-        own, wanted = ("×".join(map(str, each)) for each in (found.shape[::-1], size))
+    if pixels.shape != size[::-1]:
+        own, wanted = ("×".join(map(str, each)) for each in (pixels.shape[::-1], size))
         raise BadSample("", f"has a mask of {own} pixels, but its image is {wanted}")
-    return found
+    return pixels
 
 
 def one_by_one(model: Callable[[Any], Any], images: Sequence[Tensor]) -> list[dict[str, Tensor]]:
@@ -123,11 +123,11 @@ def _labels(objects: Sequence[Object]) -> Tensor:
 
 def _sound(target: Mapping[str, Any]) -> dict[str, Tensor]:
     """The target as plain tensors, without the objects that the transforms moved out of the image."""
-    found = {name: value.as_subclass(Tensor) for name, value in target.items()}
+    plain = {name: value.as_subclass(Tensor) for name, value in target.items()}
     for prefix, more in (("", ("masks",)), ("crowd_", ())):
-        boxes = found[f"{prefix}boxes"]
+        boxes = plain[f"{prefix}boxes"]
         kept = (boxes[:, 2:] - boxes[:, :2] >= SMALLEST).all(dim=1)
         for name in (f"{prefix}boxes", f"{prefix}labels", *more):
-            if name in found:
-                found[name] = found[name][kept]
-    return found
+            if name in plain:
+                plain[name] = plain[name][kept]
+    return plain

@@ -16,11 +16,11 @@ class MaskedCategories(Categories):
     has_masks: ClassVar[bool] = True
 
     def value(self, given: Any) -> Objects:
-        found = super().value(given)
-        if any(one.mask is None and not one.is_crowd for one in found.each):
+        objects = super().value(given)
+        if any(one.mask is None and not one.is_crowd for one in objects.each):
             help = "give `masks` beside `boxes` and `labels`, or use a detector without masks"
             raise BadTarget("wrong-annotation", "has an object without a mask", help)
-        return found
+        return objects
 
 
 @dataclass(frozen=True)

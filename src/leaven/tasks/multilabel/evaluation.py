@@ -42,20 +42,20 @@ class Evaluation:
     def per_label(self) -> dict[str, dict[str, float]]:
         """Precision, recall, F1, average precision and number of images of each label that occurred."""
         predicted = self.predicted
-        found = {}
+        scores = {}
         for at, name in enumerate(self.names):
             actual, positive = self.actual[:, at], predicted[:, at]
             if not actual.any():
                 continue
             right = float((actual & positive).sum())
-            found[name] = {
+            scores[name] = {
                 "precision": right / float(positive.sum()) if positive.any() else 0.0,
                 "recall": right / float(actual.sum()),
                 "f1": 2 * right / float(actual.sum() + positive.sum()),
                 "average_precision": average_precision(actual, self.probabilities[:, at]),
                 "count": int(actual.sum()),
             }
-        return found
+        return scores
 
     @property
     def scores(self) -> dict[str, float]:
@@ -118,15 +118,15 @@ class Evaluation:
         }
 
     def _case(self, at: int) -> Case:
-        found = self._labels(at)
+        labels = self._labels(at)
         marks = zip(self.names, self.actual[at], self.predicted[at], self.probabilities[at], strict=True)
         shares = [
             f"{'missed' if is_so else 'wrongly'} {name} ({100 * share:.1f} %)"
             for name, is_so, is_predicted, share in marks
             if is_so != is_predicted
         ]
-        actual, predicted = (", ".join(found[key]) or "no label" for key in ("actual", "predicted"))
-        return Case(at, found["file"], actual, predicted, ", ".join(shares), not shares)
+        actual, predicted = (", ".join(labels[key]) or "no label" for key in ("actual", "predicted"))
+        return Case(at, labels["file"], actual, predicted, ", ".join(shares), not shares)
 
     def to_json(self) -> dict[str, Any]:
         return {

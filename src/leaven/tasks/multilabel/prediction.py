@@ -44,11 +44,11 @@ class Prediction(protocol.Prediction):
         return float(self.probabilities[self.names.index(name)])
 
     def describe(self, top: int) -> str:
-        found = self.above(self.threshold)
-        ranked = [(visible(name), share) for name, share in found or self.top(top)]
+        likely = self.above(self.threshold)
+        ranked = [(visible(name), share) for name, share in likely or self.top(top)]
         width = max(len(name) for name, _ in ranked)
         lines = [f"{name:<{width}}  {100 * share:5.1f} %" for name, share in ranked]
-        return "\n".join(lines if found else ["no label; the most likely are:", *lines])
+        return "\n".join(lines if likely else ["no label; the most likely are:", *lines])
 
     def cells(self, top: int) -> dict[str, str]:
         """All labels in one cell, and their probabilities in another."""
@@ -58,8 +58,8 @@ class Prediction(protocol.Prediction):
         return self._cells(lambda share: f"{100 * share:.1f} %")
 
     def _cells(self, write: Any) -> dict[str, str]:
-        found = self.above(self.threshold)
-        labels, shares = [name for name, _ in found], [write(share) for _, share in found]
+        likely = self.above(self.threshold)
+        labels, shares = [name for name, _ in likely], [write(share) for _, share in likely]
         return {"labels": self.separator.join(labels), "confidences": self.separator.join(shares)}
 
     def to_json(self, top: int) -> dict[str, Any]:

@@ -51,10 +51,10 @@ class Evaluation:
     @property
     def scores(self) -> dict[str, float]:
         """`mae`, `rmse` and `r2`; of several numbers `age.mae` and so on."""
-        found = self.per_target
-        if len(found) == 1:
-            return next(iter(found.values()))
-        return {f"{name}.{score}": value for name, scores in found.items() for score, value in scores.items()}
+        per_target = self.per_target
+        if len(per_target) == 1:
+            return next(iter(per_target.values()))
+        return {f"{name}.{score}": value for name, scores in per_target.items() for score, value in scores.items()}
 
     @property
     def caveat(self) -> str:

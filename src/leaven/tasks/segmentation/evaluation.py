@@ -56,8 +56,8 @@ class Evaluation:
     @property
     def scores(self) -> dict[str, float]:
         """The mean IoU of the classes, and the share of the pixels that are right."""
-        found = ious(self.matrix)
-        mean = float(np.nanmean(found)) if np.isfinite(found).any() else math.nan
+        by_class = ious(self.matrix)
+        mean = float(np.nanmean(by_class)) if np.isfinite(by_class).any() else math.nan
         return {"iou": mean, "accuracy": float(np.trace(self.matrix) / max(1, self.matrix.sum()))}
 
     @property
@@ -154,8 +154,8 @@ class Tally:
             actual = read_mask(value, (predicted.shape[1], predicted.shape[0]))
             matrix = confusion(actual, predicted, len(self.target.names))
             self.matrix += matrix
-            found = ious(matrix)
-            mean = float(np.nanmean(found)) if np.isfinite(found).any() else 1.0  # nothing to say, nothing said
+            by_class = ious(matrix)
+            mean = float(np.nanmean(by_class)) if np.isfinite(by_class).any() else 1.0  # nothing to say, nothing said
             self.images.append(Measured(name, mean, _smaller(actual), _smaller(predicted)))
 
     def result(self, skipped: tuple[str, ...]) -> Evaluation:

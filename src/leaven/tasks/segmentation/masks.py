@@ -66,28 +66,28 @@ def _pixels(image: Image.Image, mask: Mask) -> np.ndarray:
 
 def _of_numbers(stored: np.ndarray, mask: Mask) -> np.ndarray:
     count, numbers = len(mask.target.names), mask.numbers if isinstance(mask, MaskFile) else ()
-    found = stored.astype(np.int64)
+    classes = stored.astype(np.int64)
     if numbers:
-        found = np.full(stored.shape, -1, np.int64)
+        classes = np.full(stored.shape, -1, np.int64)
         for number, meant in numbers:
-            found[stored == number] = meant
-    found = np.where(stored == mask.target.ignored, NO_CLASS, found)
-    wrong = (found != NO_CLASS) & ((found < 0) | (found >= count))
+            classes[stored == number] = meant
+    classes = np.where(stored == mask.target.ignored, NO_CLASS, classes)
+    wrong = (classes != NO_CLASS) & ((classes < 0) | (classes >= count))
     if wrong.any():
         raise _bad(mask, mask.target.unknown(np.unique(stored[wrong]).tolist()))
-    return found
+    return classes
 
 
 def _of_colours(stored: np.ndarray, mask: Mask) -> np.ndarray:
     codes = _code(stored.astype(np.int64))
-    found = np.full(codes.shape, NO_CLASS, np.int64)
+    classes = np.full(codes.shape, NO_CLASS, np.int64)
     is_known = codes == _code((mask.target.ignored,) * 3)
     for number, colour in enumerate(mask.target.colours):
-        found[codes == _code(colour)] = number
+        classes[codes == _code(colour)] = number
         is_known |= codes == _code(colour)
     if not is_known.all():
         raise _bad(mask, mask.target.unknown([tuple(stored[~is_known][0].tolist())]))
-    return found
+    return classes
 
 
 def _code(colours: np.ndarray | Colour) -> Any:

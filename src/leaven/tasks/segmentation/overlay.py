@@ -25,12 +25,12 @@ def colours(count: int) -> tuple[Colour, ...]:
 
 
 def _voc(number: int) -> Colour:
-    found = [0, 0, 0]
+    colour = [0, 0, 0]
     for place in range(8):
         for channel in range(3):
-            found[channel] |= ((number >> channel) & 1) << (7 - place)
+            colour[channel] |= ((number >> channel) & 1) << (7 - place)
         number >>= 3
-    return found[0], found[1], found[2]
+    return colour[0], colour[1], colour[2]
 
 
 def palette(target: MaskClasses) -> np.ndarray:

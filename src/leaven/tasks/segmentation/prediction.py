@@ -30,8 +30,8 @@ class Prediction(protocol.Prediction):
     @cached_property
     def shares(self) -> dict[str, float]:
         """The share of the image that each class has, the largest first."""
-        found = shares(self.mask, len(self.target.names))
-        return {self.target.names[at]: float(found[at]) for at in np.argsort(-found, kind="stable")}
+        by_class = shares(self.mask, len(self.target.names))
+        return {self.target.names[at]: float(by_class[at]) for at in np.argsort(-by_class, kind="stable")}
 
     def drawn(self, image: Image.Image) -> Image.Image:
         """The image with the classes in colours over it, and a legend."""
@@ -60,11 +60,11 @@ class Prediction(protocol.Prediction):
         return {name: f"{self.shares[name]:.6f}" for name in self.target.names}
 
     def shown_cells(self, top: int) -> dict[str, str]:
-        found: dict[str, str] = {}
+        cells: dict[str, str] = {}
         for rank, (name, share) in enumerate(self._largest(max(top, 3)).items(), 1):
             end = f"_{rank}" if rank > 1 else ""
-            found |= {f"class{end}": name, f"share{end}": f"{100 * share:5.1f} %"}
-        return found
+            cells |= {f"class{end}": name, f"share{end}": f"{100 * share:5.1f} %"}
+        return cells
 
     def to_json(self, top: int) -> dict[str, Any]:
         return {"size": list(self.mask.shape[::-1]), "shares": dict(self.shares)}

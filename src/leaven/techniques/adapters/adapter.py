@@ -89,14 +89,14 @@ def merge_adapters(model: nn.Module) -> None:
 def _chosen_layers(model: nn.Module, on: Sequence[str] | None) -> tuple[str, ...]:
     """The paths of the layers whose weights are named; by default, all linear layers and convolutions."""
     chosen = parameters_under(model, [""] if on is None else on)
-    found = tuple(
+    paths = tuple(
         path
         for path, module in model.named_modules()
         if module._parameters.get("weight") in chosen and (on is not None or type(module) in (nn.Linear, nn.Conv2d))
     )
-    if not found:
+    if not paths:
         raise Failure("none of the chosen layers can have an adapter", "choose linear layers or convolutions")
-    return found
+    return paths
 
 
 @contextmanager
@@ -138,7 +138,7 @@ def _find(kind: str) -> Any:
         module = import_module(f"{package}.{kind}")
     except ModuleNotFoundError:
         raise ValueError(f"there is no adapter {kind}") from None
-    found = [each for name, each in vars(module).items() if inspect.isclass(each) and name.lower() == kind]
-    if not found or not hasattr(found[0], "config"):
+    classes = [each for name, each in vars(module).items() if inspect.isclass(each) and name.lower() == kind]
+    if not classes or not hasattr(classes[0], "config"):
         raise ValueError(f"there is no adapter {kind}")
-    return found[0]
+    return classes[0]
