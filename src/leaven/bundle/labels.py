@@ -14,11 +14,11 @@ def relabelled(items: Dataset, target: Target, noun: str) -> Dataset:
     """Samples with labels of their own, which become those of the target."""
     if items.values is None:
         pairs = [items.load(index) for index in range(len(items))]
-        given = [items.target.plain(value) for _, value in pairs]
+        labels = [items.target.plain(value) for _, value in pairs]
         items = replace(items, load=_Listed([sample for sample, _ in pairs], noun))
     else:
-        given = [items.target.plain(value) for value in items.values]
-    return replace(items, target=target, values=_values(target, given, items.name))
+        labels = [items.target.plain(value) for value in items.values]
+    return replace(items, target=target, values=_values(target, labels, items.name))
 
 
 def from_pairs(data: Any, target: Target, noun: str) -> Dataset:

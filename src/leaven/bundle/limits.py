@@ -81,8 +81,8 @@ def limited(elements: int) -> Iterator[None]:
     try:
         yield
     finally:
-        for one in added:
-            one.remove()
+        for hook in added:
+            hook.remove()
 
 
 def check_steps(data: Any) -> None:
@@ -90,17 +90,17 @@ def check_steps(data: Any) -> None:
     steps = 0
     todo = [data]
     while todo:
-        one = todo.pop()
-        if isinstance(one, list):
-            todo += one
-        if isinstance(one, dict):
-            steps += "step" in one or "code" in one
-            todo += one.values()
-            for name in _SIDES & one.keys():
-                if any(side > LARGEST_SIDE for side in _numbers(one[name])):
+        value = todo.pop()
+        if isinstance(value, list):
+            todo += value
+        if isinstance(value, dict):
+            steps += "step" in value or "code" in value
+            todo += value.values()
+            for name in _SIDES & value.keys():
+                if any(side > LARGEST_SIDE for side in _numbers(value[name])):
                     raise TooLarge(f"a transform makes images of more than {LARGEST_SIDE} pixels a side")
-            if "tokenizer" in one:
-                _check_length(one.get("arguments"))
+            if "tokenizer" in value:
+                _check_length(value.get("arguments"))
     if steps > MOST_STEPS:
         raise TooLarge(f"it has {steps} transforms, more than {MOST_STEPS}")
 
@@ -148,11 +148,11 @@ def check_inputs(inputs: list[Tensor], outputs: Tensor) -> None:
     """Refuse golden inputs that are too many or too large, and outputs that are not one row for each."""
     if len(inputs) > MOST_INPUTS:
         raise TooLarge(f"it has {len(inputs)} golden inputs, more than {MOST_INPUTS}")
-    for one in inputs:
-        sides = one.shape[:2] if one.dtype == torch.uint8 else one.shape[-2:]
+    for made in inputs:
+        sides = made.shape[:2] if made.dtype == torch.uint8 else made.shape[-2:]
         is_flat = bool(sides) and max(sides) > FLATTEST_INPUT * max(1, min(sides))
-        if one.numel() > LARGEST_INPUT or is_flat:
-            raise TooLarge(f"a golden input has the shape {tuple(one.shape)}")
+        if made.numel() > LARGEST_INPUT or is_flat:
+            raise TooLarge(f"a golden input has the shape {tuple(made.shape)}")
     if outputs.ndim != 2:
         raise ValueError(f"the golden outputs have {outputs.ndim} dimensions, not 2")
 

@@ -82,8 +82,8 @@ def add_adapters(model: nn.Module, data: Mapping[str, Any], file: Path) -> None:
     """Put the adapters on a model, to be merged once the weights are in."""
     if data["adapters"] and find_spec("peft") is None:
         raise Failure(f"{file.name} holds adapters, but PEFT, which applies them, is not installed", "pip install peft")
-    for each in data["adapters"]:
-        read_adapter(each).on_model(model)
+    for adapter in data["adapters"]:
+        read_adapter(adapter).on_model(model)
 
 
 def requirements(data: Mapping[str, Any]) -> str:

@@ -109,8 +109,8 @@ def _growth(rule: dict[str, Any]) -> float:
     match rule:
         case {"type": "Sequence", "normalizers": [*rules]} | {"type": "Sequence", "pretokenizers": [*rules]}:
             grown = 1.0
-            for each in rules:
-                grown = min(grown * _growth(each), 1e300)
+            for inner in rules:
+                grown = min(grown * _growth(inner), 1e300)
             return grown
         case {"type": "Replace", "pattern": {"String": str(old)}, "content": str(new)}:
             return max(1.0, len(new) / len(old) if old else 1 + len(new))

@@ -61,17 +61,17 @@ class Notifier:
 
     def _add(self, ending: Ending) -> None:
         try:
-            given = load_settings(Path(ending.project or "/")).notify
+            notify = load_settings(Path(ending.project or "/")).notify
         except (Problem, OSError) as problem:
             _log.warning("nobody is told of %s: %s", ending.name, problem)
             return
-        if not given or ending.what not in given.get("on", [state.value for state in ENDED]):
+        if not notify or ending.what not in notify.get("on", [state.value for state in ENDED]):
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._send_all, daemon=True)
             self._thread.start()
         try:
-            self._messages.put_nowait((given, ending))
+            self._messages.put_nowait((notify, ending))
         except queue.Full:
             _log.warning("nobody is told of %s: too many messages wait", ending.name)
 

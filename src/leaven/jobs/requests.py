@@ -352,9 +352,9 @@ def quotas(store: JobStore) -> dict[str, dict[str, int]]:
 
 def set_quota(store: JobStore, user: str, limits: Mapping[str, int | None]) -> None:
     """Limit what a user may have at a time; without limits, no longer. `*` are all that have no quota of their own."""
-    given = {name: number for name, number in limits.items() if number is not None}
+    new = {name: number for name, number in limits.items() if number is not None}
     others = {name: limit for name, limit in quotas(store).items() if name != user}
-    store.set_fact(QUOTAS, json.dumps({**others, **({user: given} if given else {})}, sort_keys=True), wakes=True)
+    store.set_fact(QUOTAS, json.dumps({**others, **({user: new} if new else {})}, sort_keys=True), wakes=True)
 
 
 def _refuse(jobs: Sequence[Job], states: Sequence[State], reason: str, help: str = "") -> None:

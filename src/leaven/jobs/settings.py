@@ -130,10 +130,10 @@ def load_settings(start: Path | None = None) -> Settings:
 
 def _folder(jobs: Mapping[str, Any]) -> Path:
     """Where jobs are kept; a variable is named where it leads nowhere."""
-    given = os.environ.get(FOLDER)
-    fact = f"{FOLDER} is `{given}`" if given else f"`folder` in [jobs] is `{jobs.get('folder')}`"
+    variable = os.environ.get(FOLDER)
+    fact = f"{FOLDER} is `{variable}`" if variable else f"`folder` in [jobs] is `{jobs.get('folder')}`"
     try:
-        folder = Path(given or jobs.get("folder") or _data_folder() / "jobs").expanduser().absolute()
+        folder = Path(variable or jobs.get("folder") or _data_folder() / "jobs").expanduser().absolute()
     except RuntimeError:
         raise SettingsError(f"{fact}, and there is no such user") from None
     if os.path.lexists(folder) and not folder.is_dir():

@@ -71,8 +71,8 @@ class Program:
 
 def seed_of(plan: Plan, args: argparse.Namespace) -> int:
     """The seed of a program, which may be an `arg`."""
-    given = next(argument.value for argument in plan.data.loading if argument.name == "seed")
-    return int(getattr(args, Names(plan).arg(given.name)) if isinstance(given, ArgValue) else given)  # type: ignore[arg-type]
+    seed = next(argument.value for argument in plan.data.loading if argument.name == "seed")
+    return int(getattr(args, Names(plan).arg(seed.name)) if isinstance(seed, ArgValue) else seed)  # type: ignore[arg-type]
 
 
 def _assigns(statement: ast.Assign | ast.AnnAssign, name: str) -> bool:

@@ -50,19 +50,19 @@ class Token:
 
 def token_of(file: Path, host: str) -> Token:
     """The token of a server that listens on an address; the file is written if it is needed."""
-    given = os.environ.get(VARIABLE, "").strip()
-    if not given:
+    token = os.environ.get(VARIABLE, "").strip()
+    if not token:
         if not file.is_file():
             renew(file)
         return Token(file)
-    if not (given.isascii() and given.isprintable()) or " " in given:
+    if not (token.isascii() and token.isprintable()) or " " in token:
         raise CantServe(f"{VARIABLE} has characters that no HTTP header can carry", "use letters and digits")
-    if len(given) < _FEWEST and not is_loopback(host):
+    if len(token) < _FEWEST and not is_loopback(host):
         raise CantServe(
             f"{host} can be reached by other machines, and the token of {VARIABLE} is short enough to be guessed",
             f"use one of at least {_FEWEST} random characters, or unset {VARIABLE}: then one is made",
         )
-    return Token(file, given)
+    return Token(file, token)
 
 
 def renew(file: Path) -> None:

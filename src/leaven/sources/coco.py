@@ -57,11 +57,11 @@ class Coco(NamedTuple):
         """The file of each split; a single one has all of the data."""
         if not self.path.is_dir():
             raise missing_folder(self.path, self.name, "use the folder that contains the images")
-        given = self.annotations
-        if given is None or given.is_dir():
-            files = self._found(given)
+        annotations = self.annotations
+        if annotations is None or annotations.is_dir():
+            files = self._found(annotations)
         else:
-            files = {"train" if self.val or self.test else "": given}
+            files = {"train" if self.val or self.test else "": annotations}
         files |= {split: file for split, file in (("val", self.val), ("test", self.test)) if file is not None}
         for split, file in files.items():
             if not file.is_file():

@@ -121,13 +121,13 @@ class MaskFolder(NamedTuple):
 
     def _named(self) -> "tuple[tuple[str, ...], tuple[Colour, ...]]":
         """The names of the classes, and the colours that masks have in their place, where they have."""
-        given = self._class_file() if self.classes is None else self.classes
-        where = f"`{Path(given).name}`" if isinstance(given, str | Path) else "the list"
+        source = self._class_file() if self.classes is None else self.classes
+        where = f"`{Path(source).name}`" if isinstance(source, str | Path) else "the list"
         try:
-            if isinstance(given, str | Path):
-                rows = read_classes(Path(given))
+            if isinstance(source, str | Path):
+                rows = read_classes(Path(source))
             else:
-                rows = [_class([str(line)]) for line in given]
+                rows = [_class([str(line)]) for line in source]
         except (OSError, ValueError) as problem:
             fact = f"the classes in {where} can't be read: {unreadable(problem)}"
             raise BadSource(_about("classes", "wrong-format", fact, _HOW)) from None

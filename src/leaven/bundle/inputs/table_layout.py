@@ -15,7 +15,9 @@ def layout_to_json(layout: Layout) -> dict[str, Any]:
 
 def layout_of(data: Any) -> Layout:
     """The layout of tables that a bundle has; what it should not have is left out."""
-    given = data if isinstance(data, dict) else {}
-    known = {name: given[name] for name, kind in _KINDS.items() if name in given and isinstance(given[name], kind)}
-    columns = given.get("columns")
+    settings = data if isinstance(data, dict) else {}
+    known = {
+        name: settings[name] for name, kind in _KINDS.items() if name in settings and isinstance(settings[name], kind)
+    }
+    columns = settings.get("columns")
     return Layout(**known, columns=tuple(map(str, columns)) if isinstance(columns, list | tuple) else ())

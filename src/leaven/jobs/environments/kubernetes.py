@@ -156,13 +156,15 @@ class Kubernetes(EngineEnvironment):
         """The client, by the kubeconfig; in a pod by the pod's own account."""
         from kubernetes import client, config
 
-        given = self._settings
+        settings = self._settings
         configuration = client.Configuration()
         configuration.retries = False
         try:
-            config.load_kube_config(given.get("config"), given.get("context"), configuration, persist_config=False)
+            config.load_kube_config(
+                settings.get("config"), settings.get("context"), configuration, persist_config=False
+            )
         except config.ConfigException:
-            if given.get("config") or given.get("context") or "KUBERNETES_SERVICE_HOST" not in os.environ:
+            if settings.get("config") or settings.get("context") or "KUBERNETES_SERVICE_HOST" not in os.environ:
                 raise
             config.load_incluster_config(configuration)
         return client.ApiClient(configuration)

@@ -65,16 +65,20 @@ def merged(below: Any, above: Any) -> Any:
     if isinstance(below, dict) and isinstance(above, dict):
         both = {key: merged(below[key], above[key]) for key in below.keys() & above.keys()}
         return {**below, **above, **both}
-    tables = isinstance(below, list) and isinstance(above, list) and all(isinstance(one, dict) for one in below + above)
+    tables = (
+        isinstance(below, list) and isinstance(above, list) and all(isinstance(item, dict) for item in below + above)
+    )
     if not tables or not above:
         return above
     combined = list(below)
-    for one in above:
-        same = [place for place, other in enumerate(combined) if _name(one) is not None and _name(one) == _name(other)]
+    for item in above:
+        same = [
+            place for place, other in enumerate(combined) if _name(item) is not None and _name(item) == _name(other)
+        ]
         if same:
-            combined[same[0]] = merged(combined[same[0]], one)
+            combined[same[0]] = merged(combined[same[0]], item)
         else:
-            combined.append(one)
+            combined.append(item)
     return combined
 
 

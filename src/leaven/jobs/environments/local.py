@@ -57,9 +57,9 @@ class Local:
         self._gpus: list[str] | None = None  # what CUDA calls those that jobs may use, once that is known
 
     def capacity(self) -> Slots:
-        given = self._settings
-        cores = int(given.get("cores") or machine.cores())
-        memory = int(given.get("memory") or machine.memory())
+        settings = self._settings
+        cores = int(settings.get("cores") or machine.cores())
+        memory = int(settings.get("memory") or machine.memory())
         return Slots(cores, memory, len(self._usable_gpus()))
 
     def _usable_gpus(self) -> list[str]:

@@ -28,7 +28,7 @@ def hub_dataset(
         splits = _splits(_loaded(name, config), name)
     columns = text_columns(text)
     texts: list[Text] = []
-    given: list[Any] = []
+    labelled: list[Any] = []
     places: list[str] = []
     for split, rows in splits.items():
         for column in (*columns, *target.columns):
@@ -38,10 +38,10 @@ def hub_dataset(
         cells = [["" if cell is None else str(cell) for cell in rows[column]] for column in columns]
         texts += [parts[0] if len(parts) == 1 else parts for parts in zip(*cells, strict=True)]
         labels = [_named(rows, column) for column in target.columns]
-        given += labels[0] if len(labels) == 1 else list(zip(*labels, strict=True))
+        labelled += labels[0] if len(labels) == 1 else list(zip(*labels, strict=True))
         places += [f"row {number + 1} of {split or name}" for number in range(len(rows))]
     try:
-        made, values = target.read(given)
+        made, values = target.read(labelled)
     except BadTarget as bad:
         raise Failure(f"{name if bad.at is None else places[bad.at]} {bad.fact}", bad.help, "data.source") from None
     reads = Texts(texts.__getitem__, places, columns)

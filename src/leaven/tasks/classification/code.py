@@ -93,10 +93,10 @@ def folder(path: Path, target: Classes, columns: Sequence[str]) -> Dataset:
     tops = {"": path} if known else _split_folders(path) or {"": path}
     files: list[str] = []
     names: list[str] = []
-    given: dict[str, range] = {}
+    splits: dict[str, range] = {}
     for split, top in tops.items():
         listed_files = [(file, name) for name in sub_folders(top) for file in sorted(image_files(top / name))]
-        given |= {split: range(len(files), len(files) + len(listed_files))} if split else {}
+        splits |= {split: range(len(files), len(files) + len(listed_files))} if split else {}
         files += [file for file, _ in listed_files]
         names += [name for _, name in listed_files]
     if not files:
@@ -106,7 +106,7 @@ def folder(path: Path, target: Classes, columns: Sequence[str]) -> Dataset:
         values = values_of(target, names)
     except BadTarget as bad:
         raise Failure(f"{files[bad.at or 0]} {bad.fact}", bad.help) from None
-    return Dataset(target, values, len(files), opener, opener.name, given)
+    return Dataset(target, values, len(files), opener, opener.name, splits)
 
 
 def _split_folders(path: Path) -> dict[str, Path]:

@@ -99,12 +99,12 @@ class Evaluation:
 
     def tables(self) -> list[Table]:
         """Of many classes, those that are predicted worst come first."""
-        each = self.per_class
-        order = worst_first(each, "f1")
-        rows = [[name, *(f"{each[name][head]:.4f}" for head in _HEADS), str(each[name]["count"])] for name in order]
+        scores = self.per_class
+        order = worst_first(scores, "f1")
+        rows = [[name, *(f"{scores[name][head]:.4f}" for head in _HEADS), str(scores[name]["count"])] for name in order]
         tables = [Table("Classes", ("class", *_HEADS, self.inputs), rows)]
         if pairs := self.confused():
-            errors = [(true, predicted, f"{count} of {each[true]['count']}") for true, predicted, count in pairs]
+            errors = [(true, predicted, f"{count} of {scores[true]['count']}") for true, predicted, count in pairs]
             tables.append(Table("Most frequent errors", ("actual", "predicted", "how often"), errors))
         return tables
 

@@ -82,9 +82,11 @@ class Evaluation:
 
     def tables(self) -> list[Table]:
         """Of many categories, those that are found worst come first."""
-        each = self.per_category
-        order = worst_first(each, "ap")
-        rows = [[name, *(f"{each[name][head]:.4f}" for head in _HEADS), f"{each[name]['count']:.0f}"] for name in order]
+        scores = self.per_category
+        order = worst_first(scores, "ap")
+        rows = [
+            [name, *(f"{scores[name][head]:.4f}" for head in _HEADS), f"{scores[name]['count']:.0f}"] for name in order
+        ]
         return [Table("Categories", ("category", "AP", "AP@50", "objects"), rows)]
 
     def plots(self) -> list[Plot]:
@@ -167,7 +169,7 @@ class Tally:
         """The scores, and those of each category that occurred."""
         results: dict[str, Any] = super(MeanAP, metric).compute()
         scores = {name: max(0.0, float(results[name])) for name in SCORES}
-        each: dict[str, dict[str, float]] = {}
+        per_category: dict[str, dict[str, float]] = {}
         if "precision" not in results:  # no mask was found in any image
             occurred = {self.target.names[at]: count for at, count in sorted(self.counts.items()) if count}
             return scores, {name: {"ap": 0.0, "ap_50": 0.0, "count": count} for name, count in occurred.items()}
@@ -176,8 +178,8 @@ class Tally:
             if self.counts[label - FIRST]:
                 here = precision[:, :, at, 0, -1]
                 name, count = self.target.names[label - FIRST], self.counts[label - FIRST]
-                each[name] = {"ap": _mean(here), "ap_50": _mean(here[0]), "count": count}
-        return scores, each
+                per_category[name] = {"ap": _mean(here), "ap_50": _mean(here[0]), "count": count}
+        return scores, per_category
 
 
 def _mean(precision: Tensor) -> float:

@@ -35,12 +35,12 @@ class Samples:
 
     def given(self, image: Any, value: Objects) -> tuple[Any, ...]:
         width, height = size_of(image)
-        for one in () if value.is_relative else value.each:  # before an image is read, its size is often not known
-            if fault := box_fault(one.box, (width, height)):
+        for marked in () if value.is_relative else value.each:  # before an image is read, its size is often not known
+            if fault := box_fault(marked.box, (width, height)):
                 raise BadSample("", fault, "boxes are in pixels: left, top, right, bottom")
         scale = (width, height) if value.is_relative else (1, 1)
-        single = [one for one in value.each if not one.is_crowd]
-        crowds = [one for one in value.each if one.is_crowd]
+        single = [marked for marked in value.each if not marked.is_crowd]
+        crowds = [marked for marked in value.each if marked.is_crowd]
         target = {
             "boxes": _boxes(single, scale, (height, width)),
             "labels": _labels(single),
@@ -48,7 +48,7 @@ class Samples:
             "crowd_labels": _labels(crowds),
         }
         if self.has_masks:
-            masks = [_mask(one, (width, height), scale) for one in single]
+            masks = [_mask(marked, (width, height), scale) for marked in single]
             stacked = torch.from_numpy(np.stack(masks)) if masks else torch.zeros((0, height, width), dtype=torch.uint8)
             target["masks"] = tv_tensors.Mask(stacked)
         return image, target

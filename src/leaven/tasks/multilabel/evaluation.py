@@ -60,11 +60,13 @@ class Evaluation:
     @property
     def scores(self) -> dict[str, float]:
         """The means over the labels that occurred; `exact` is the share of images with all labels right."""
-        each = self.per_label.values()
+        per_label = self.per_label.values()
         right = self.predicted == self.actual
         return {
-            "average_precision": float(np.mean([one["average_precision"] for one in each])) if each else math.nan,
-            "f1": float(np.mean([one["f1"] for one in each])) if each else math.nan,
+            "average_precision": float(np.mean([one["average_precision"] for one in per_label]))
+            if per_label
+            else math.nan,
+            "f1": float(np.mean([one["f1"] for one in per_label])) if per_label else math.nan,
             "accuracy": float(right.mean()),
             "exact": float(right.all(axis=1).mean()),
         }
@@ -79,14 +81,14 @@ class Evaluation:
 
     def tables(self) -> list[Table]:
         """Of many labels, those that are predicted worst come first."""
-        each = self.per_label
-        order = worst_first(each, "f1")
-        rows = [[name, *(f"{each[name][head]:.4f}" for head in _HEADS), str(each[name]["count"])] for name in order]
+        scores = self.per_label
+        order = worst_first(scores, "f1")
+        rows = [[name, *(f"{scores[name][head]:.4f}" for head in _HEADS), str(scores[name]["count"])] for name in order]
         return [Table("Labels", ("label", "precision", "recall", "f1", "avg precision", self.inputs), rows)]
 
     def plots(self) -> list[Plot]:
-        each = self.per_label
-        bars = {name: (each[name]["precision"], each[name]["recall"]) for name in each}
+        scores = self.per_label
+        bars = {name: (scores[name]["precision"], scores[name]["recall"]) for name in scores}
         return [Plot("labels", "Precision and recall", lambda: draw_bars(bars, ("precision", "recall")))]
 
     def cases(self, k: int) -> list[Case]:
