@@ -3,9 +3,8 @@
 An attempt that lives holds names, which belong to no folder and end with the processes that hold them: one its
 supervisor, another its program and what that starts. So nobody can delete what says that it lives. Its processes are
 known by an environment variable, by the name of their control group and by the name that they hold, all of which
-processes inherit; one that gets rid of them is still a descendant of the supervisor, which adopts orphans.
-
-A part of the supervisor: it uses only the standard library.
+processes inherit; one that gets rid of them is still a descendant of the supervisor, which adopts orphans. As a part of
+the supervisor, this uses only the standard library.
 """
 
 from __future__ import annotations

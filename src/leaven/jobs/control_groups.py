@@ -2,9 +2,7 @@
 
 A group is made in the supervisor's own. Of version 2, a group that has processes can't have limited groups in it; then
 the nearest group above is used in which this user may make one. So there are groups for root, in containers that allow
-it, and where systemd has delegated one to the user.
-
-A part of the supervisor: it uses only the standard library.
+it, and where systemd has delegated one to the user. As a part of the supervisor, this uses only the standard library.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The cores and the memory that an attempt may use on this machine: by control groups, or without them the next best.
 
 Where no control group can be made, a program is pinned to cores that no other job is pinned to, and its processes are
-looked at every second: they are killed when they use too much memory.
-
-A part of the supervisor: it uses only the standard library.
+looked at every second: they are killed when they use too much memory. As a part of the supervisor, this uses only the
+standard library.
 """
 
 from __future__ import annotations

@@ -4,9 +4,7 @@ The file only grows, so that all who follow it, by an offset or with `tail -f`, 
 limit is written as it is printed. From then on, a small share of what is left of the limit may be written per second:
 a program that prints little is still followed line by line, of one that prints more the newest lines are written, with
 a line that says how much was left out. The last part is always written. Nothing is written that would take room on the
-drive that the store of jobs needs.
-
-A part of the supervisor: it uses only the standard library.
+drive that the store of jobs needs. As a part of the supervisor, this uses only the standard library.
 """
 
 from __future__ import annotations

@@ -11,7 +11,7 @@ import json
 import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import astuple, replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +30,7 @@ from leaven.jobs.settings import Settings
 from leaven.jobs.states import Outcome, State, Wanted
 from leaven.jobs.store.failures import Forgotten, StoreFailed
 from leaven.jobs.store.for_leader import LeaderStore
-from leaven.jobs.store.for_loop import LoopStore
+from leaven.jobs.store.for_loop import AfterAttempt, LoopStore
 from leaven.jobs.store.records import Attempt, Job
 from leaven.jobs.supervisor import DISK_IS_FULL
 
@@ -173,20 +173,10 @@ class Reconciler:
         outcome = status.outcome or Outcome.LOST
         if outcome is Outcome.FAILED and run_folder.read_json(Path(job.run) / run_folder.LOCK).get(DIVERGED):
             outcome = Outcome.DIVERGED  # its loss was NaN: another attempt's would be, too
-        state, failures, delay = next_state(job, outcome, self._settings.backoff)
-        reason = "" if state is State.SUCCEEDED else status.reason
-        self._store.end_attempt(
-            job.id,
-            attempt.id,
-            outcome,
-            exit_code=status.exit_code,
-            attempt_reason=status.reason,
-            state=state,
-            reason=reason,
-            failures=failures,
-            delay=delay,
-        )
-        _log.info("%s: attempt %s %s; now %s", job.name, attempt.number, outcome, state)
+        after = next_state(job, outcome, self._settings.backoff)
+        ended = replace(attempt, outcome=outcome, exit_code=status.exit_code, reason=status.reason)
+        self._store.end_attempt(job, ended, after)
+        _log.info("%s: attempt %s %s; now %s", job.name, attempt.number, outcome, after.state)
 
     def _note_progress(self, job: Job, *, is_last: bool = False) -> None:
         """Record how far a run is, if that has changed; its file is looked at once a second."""
@@ -381,19 +371,19 @@ def _described(problem: Exception) -> str:
     return f"{type(problem).__name__}: {problem}"
 
 
-def next_state(job: Job, outcome: Outcome, backoff: float) -> tuple[State, int, float]:
-    """The state of a job after an attempt, its failures so far, and how long to wait before the next attempt."""
+def next_state(job: Job, outcome: Outcome, backoff: float) -> AfterAttempt:
+    """The state of a job after an attempt that ended so."""
     if outcome is Outcome.SUCCEEDED:
-        return State.SUCCEEDED, job.failures, 0.0
+        return AfterAttempt(State.SUCCEEDED, job.failures)
     if job.wanted is Wanted.STOP or outcome is Outcome.CANCELLED:
-        return State.CANCELLED, job.failures, 0.0
+        return AfterAttempt(State.CANCELLED, job.failures)
     if outcome in (Outcome.TIMED_OUT, Outcome.REFUSED, Outcome.DIVERGED, Outcome.ERROR):
-        return State.FAILED, job.failures, 0.0
+        return AfterAttempt(State.FAILED, job.failures)
     if job.wanted is Wanted.PAUSE:
-        return State.QUEUED, job.failures, 0.0
+        return AfterAttempt(State.QUEUED, job.failures)
     if outcome is Outcome.STOPPED:  # preempted, or resumed before it had stopped: uses up no retry
-        return State.QUEUED, job.failures, 0.0 if job.state is State.STOPPING else backoff
+        return AfterAttempt(State.QUEUED, job.failures, 0.0 if job.state is State.STOPPING else backoff)
     failures = job.failures + 1
     if failures > job.retries:
-        return (State.LOST if outcome is Outcome.LOST else State.FAILED), failures, 0.0
-    return State.QUEUED, failures, min(backoff * 2 ** (failures - 1), LONGEST_BACKOFF)
+        return AfterAttempt(State.LOST if outcome is Outcome.LOST else State.FAILED, failures)
+    return AfterAttempt(State.QUEUED, failures, min(backoff * 2 ** (failures - 1), LONGEST_BACKOFF))

@@ -8,11 +8,11 @@ import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, and_, delete, func, or_, select, update
 
-from leaven.jobs.states import ACTIVE, ENDED, Outcome, State, Wanted
+from leaven.jobs.states import ACTIVE, ENDED, State, Wanted
 from leaven.jobs.store.access import Access, note
 from leaven.jobs.store.failures import NotAllowed
 from leaven.jobs.store.records import Attempt, Job
@@ -33,6 +33,14 @@ class Ending:
     reason: str
     what: str
     at: float
+
+
+class AfterAttempt(NamedTuple):
+    """The state of a job after an attempt, its failures so far, and the seconds to wait before the next attempt."""
+
+    state: State
+    failures: int
+    delay: float = 0.0
 
 
 _MOST_EVENTS = 1000  # of a job
@@ -164,38 +172,18 @@ class LoopStore(Access):
         with self._writing() as connection:
             connection.execute(update(jobs).where(jobs.c.id == job).values(progress=progress))
 
-    def end_attempt(
-        self,
-        job: int,
-        attempt: str,
-        outcome: Outcome,
-        *,
-        exit_code: int | None,
-        attempt_reason: str,
-        state: State,
-        reason: str,
-        failures: int,
-        delay: float,
-    ) -> None:
-        """Record how an attempt ended, and what that means for its job: in one transaction, so that it counts once."""
-        now = time.time()
+    def end_attempt(self, job: Job, attempt: Attempt, after: AfterAttempt) -> None:
+        """Record the end of an attempt, as it is now, and the state of its job after it: in one transaction."""
+        now, outcome, why = time.time(), attempt.outcome, attempt.reason
         with self._writing() as connection:
-            ended = {"ended": now, "outcome": outcome, "exit_code": exit_code, "reason": attempt_reason}
-            connection.execute(update(attempts).where(attempts.c.id == attempt).values(**ended))
-            values = {
-                "state": state,
-                "attempt": None,
-                "reason": reason,
-                "failures": failures,
-                "delay": delay,
-                "delayed": now,
-                "waits": "",
-                "ended": now if state in ENDED else None,
-            }
-            current = (jobs.c.id == job) & (jobs.c.attempt == attempt)
+            ended = {"ended": now, "outcome": outcome, "exit_code": attempt.exit_code, "reason": why}
+            connection.execute(update(attempts).where(attempts.c.id == attempt.id).values(**ended))
+            values = {**after._asdict(), "attempt": None, "delayed": now, "waits": ""}
+            values |= {"reason": "" if after.state is State.SUCCEEDED else why}
+            values |= {"ended": now if after.state in ENDED else None}
+            current = (jobs.c.id == job.id) & (jobs.c.attempt == attempt.id)
             if connection.execute(update(jobs).where(current).values(**values)).rowcount:
-                detail = f"attempt {outcome}" + (f": {attempt_reason}" if attempt_reason else "")
-                note(connection, [job], self.user, state, detail)
+                note(connection, [job.id], self.user, after.state, f"attempt {outcome}{f': {why}' if why else ''}")
 
     # -- the agent itself, and its environments
 
