@@ -16,17 +16,6 @@ from leaven.bundle.published import load_published
 from leaven.bundle.saving import save
 
 __all__ = [
-    "BuiltBy",
-    "Bundle",
-    "Components",
-    "Over",
-    "Own",
-    "Timm",
-    "Torchvision",
-    "load",
-    "load_model",
-    "load_published",
-    "note_change",
-    "save",
-    "save_run",
-]
+    "BuiltBy", "Bundle", "Components", "Over", "Own", "Timm", "Torchvision", "load", "load_model", "load_published",
+    "note_change", "save", "save_run",
+]  # fmt: skip

@@ -279,6 +279,7 @@ class Reconciler:
         secrets = job_variables.secret_values(self._settings.folder, json.loads(job.secrets))
         run = Path(job.run)
         unpack(package, run)
+        own = {job_variables.JOB: str(job.id), run_folder.PACKED_BY: package.manifest.leaven}
         return Task(
             attempt.id,
             self._settings.attempts / attempt.id,
@@ -288,11 +289,7 @@ class Reconciler:
             json.loads(job.arguments),
             job.resources,
             scheduling.in_use([attempt.devices]),
-            {
-                **json.loads(job.variables),
-                job_variables.JOB: str(job.id),
-                run_folder.PACKED_BY: package.manifest.leaven,
-            },
+            {**json.loads(job.variables), **own},
             secrets,
         )
 

@@ -29,27 +29,7 @@ from leaven.techniques.swa import Swa
 from leaven.techniques.wise_ft import WiseFt
 
 __all__ = [
-    "Cutmix",
-    "Distill",
-    "DistillFeatures",
-    "Dora",
-    "Ema",
-    "GradientCentralization",
-    "Ia3",
-    "L2Sp",
-    "LayerDecay",
-    "LogitAdjustment",
-    "Lookahead",
-    "Lora",
-    "Mixup",
-    "ProgressiveResizing",
-    "Prune",
-    "Sam",
-    "Soup",
-    "StochasticDepth",
-    "Structured",
-    "Swa",
-    "Unstructured",
-    "WiseFt",
-    "merge_adapters",
-]
+    "Cutmix", "Distill", "DistillFeatures", "Dora", "Ema", "GradientCentralization", "Ia3", "L2Sp", "LayerDecay",
+    "LogitAdjustment", "Lookahead", "Lora", "Mixup", "ProgressiveResizing", "Prune", "Sam", "Soup", "StochasticDepth",
+    "Structured", "Swa", "Unstructured", "WiseFt", "merge_adapters",
+]  # fmt: skip

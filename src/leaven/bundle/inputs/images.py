@@ -192,15 +192,9 @@ class Images:
         names = (measured.image,) if measured.image is not None else (*self.columns, "image")
         image = next((name for name in names if self._has_column(path, name)), names[0])
         layout = layout_like(path, (image, *target.columns), self.layout)
-        return table(
-            path,
-            image=image,
-            target=target,
-            root=measured.root,
-            ending=self._column(image).ending,
-            on_bad_file=measured.on_bad_file,
-            **layout._asdict(),
-        )
+        ending, on_bad_file = self._column(image).ending, measured.on_bad_file
+        options = {"root": measured.root, "ending": ending, "on_bad_file": on_bad_file, **layout._asdict()}
+        return table(path, image=image, target=target, **options)
 
     def _column(self, name: str) -> ImageColumn:
         """A column of a table; that of the training leaves out the same ending."""

@@ -28,13 +28,10 @@ from leaven.jobs.states import Outcome
 from leaven.terminal.byte_sizes import show_bytes
 
 KEYS = {
-    "cores": Form.COUNT,
-    "memory": Form.SIZE,
-    "gpus": Form.COUNT,
-    "python": Form.STRING,
+    **dict.fromkeys(("cores", "gpus"), Form.COUNT),
+    **dict.fromkeys(("memory", "log_limit"), Form.SIZE),
+    **dict.fromkeys(("python", "folder"), Form.STRING),
     "grace": Form.NUMBER,
-    "folder": Form.STRING,
-    "log_limit": Form.SIZE,
 }
 _ASKING = 10  # seconds for nvidia-smi
 _VISIBLE = "CUDA_VISIBLE_DEVICES"

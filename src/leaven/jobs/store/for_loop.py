@@ -133,16 +133,9 @@ class LoopStore(Access):
 
     def begin_rounds(self) -> None:
         """Queue ended jobs again that a user wants to be tried once more."""
-        values = {
-            "state": State.QUEUED,
-            "round": jobs.c.wanted_round,
-            "failures": 0,
-            "delay": 0.0,
-            "reason": "",
-            "ended": None,
-        }
-        ended = jobs.c.state.in_(ENDED)
-        self.change(self._mine & ended & (jobs.c.wanted_round > jobs.c.round), values, "queued")
+        values = {"state": State.QUEUED, "round": jobs.c.wanted_round, "failures": 0, "delay": 0.0}
+        which = self._mine & jobs.c.state.in_(ENDED) & (jobs.c.wanted_round > jobs.c.round)
+        self.change(which, {**values, "reason": "", "ended": None}, "queued")
 
     # -- attempts
 

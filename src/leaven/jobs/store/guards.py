@@ -131,15 +131,8 @@ _SANE = {  # so that no user's rows keep others from reading the tables
     "events": f"at BETWEEN {_TIMES}",
     "usage": f"core_seconds BETWEEN 0 AND 1e18 AND at BETWEEN {_TIMES}",
 }
-_GUARDS = {
-    "jobs": "jobs",
-    "attempts": "attempts",
-    "dependencies": "dependencies",
-    "events": "events",
-    "agents": "agents",
-    "environments": "agents",
-    "facts": "facts",
-}
+_GUARDED = ("jobs", "attempts", "dependencies", "events", "agents", "facts")
+_GUARDS = {**{table: table for table in _GUARDED}, "environments": "agents"}
 _ALL = "agents, attempts, dependencies, environments, events, facts, jobs, revisions, usage"
 
 

@@ -25,24 +25,9 @@ from leaven.tasks.rows import row, row_size
 from leaven.tasks.scoring import Evaluate, Judgement, Mean, Metrics
 
 __all__ = [
-    "Evaluation",
-    "F1Of",
-    "Mean",
-    "Metrics",
-    "PrecisionOf",
-    "Prediction",
-    "RecallOf",
-    "Samples",
-    "Tally",
-    "describe",
-    "evaluate",
-    "exported",
-    "folder",
-    "match_outputs",
-    "predictions",
-    "row",
-    "row_size",
-]
+    "Evaluation", "F1Of", "Mean", "Metrics", "PrecisionOf", "Prediction", "RecallOf", "Samples", "Tally", "describe",
+    "evaluate", "exported", "folder", "match_outputs", "predictions", "row", "row_size",
+]  # fmt: skip
 
 
 evaluate = Evaluate(

@@ -22,23 +22,9 @@ from leaven.tasks.reports import names_on_card
 from leaven.tasks.scoring import Mean, Metrics
 
 __all__ = [
-    "Detection",
-    "Evaluation",
-    "Mean",
-    "MeanAP",
-    "Metrics",
-    "Prediction",
-    "Samples",
-    "Tally",
-    "describe",
-    "evaluate",
-    "exported",
-    "fit_head",
-    "folder",
-    "predictions",
-    "row",
-    "row_size",
-]
+    "Detection", "Evaluation", "Mean", "MeanAP", "Metrics", "Prediction", "Samples", "Tally", "describe", "evaluate",
+    "exported", "fit_head", "folder", "predictions", "row", "row_size",
+]  # fmt: skip
 
 
 def exported(model: nn.Module, target: Categories) -> nn.Module:

@@ -19,20 +19,9 @@ from leaven.tasks.rows import row, row_size
 from leaven.tasks.scoring import Evaluate, Judgement, Mean, Metrics
 
 __all__ = [
-    "Evaluation",
-    "Mean",
-    "Metrics",
-    "Prediction",
-    "Samples",
-    "Tally",
-    "describe",
-    "evaluate",
-    "exported",
-    "folder",
-    "predictions",
-    "row",
-    "row_size",
-]
+    "Evaluation", "Mean", "Metrics", "Prediction", "Samples", "Tally", "describe", "evaluate", "exported", "folder",
+    "predictions", "row", "row_size",
+]  # fmt: skip
 
 
 def _judgement(target: LabelSet) -> Judgement:

@@ -21,20 +21,9 @@ from leaven.tasks.scoring import Evaluate, Judgement, Mean, Metrics
 from leaven.terminal.visible import as_code, in_markdown, visible
 
 __all__ = [
-    "Evaluation",
-    "Mean",
-    "Metrics",
-    "Prediction",
-    "Samples",
-    "Tally",
-    "describe",
-    "evaluate",
-    "exported",
-    "folder",
-    "predictions",
-    "row",
-    "row_size",
-]
+    "Evaluation", "Mean", "Metrics", "Prediction", "Samples", "Tally", "describe", "evaluate", "exported", "folder",
+    "predictions", "row", "row_size",
+]  # fmt: skip
 
 
 def _judgement(target: Quantities) -> Judgement:
