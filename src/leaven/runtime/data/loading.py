@@ -82,10 +82,10 @@ class BatchReader(data.Dataset[Any]):
     start: str = field(default_factory=os.getcwd)  # of relative paths
 
     def __getitem__(self, key: BatchKey) -> tuple[Any, Any, tuple[str, ...]] | Failure:
-        if get_worker_info() is not None:
+        threads = torch.get_num_threads()
+        if threads == 1 or get_worker_info() is not None:  # to set it again costs milliseconds: oneDNN begins anew
             return self._batch(key)
         # one thread, as in a worker: with more, a mean over an image's pixels has other last digits
-        threads = torch.get_num_threads()
         torch.set_num_threads(1)
         try:
             return self._batch(key)
