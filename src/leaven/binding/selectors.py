@@ -1,7 +1,7 @@
-"""Selectors: from what is written to a set of a model's parameters.
+"""Selectors: from what is written to a set of a model's parameters, or to modules.
 
 `read_selection` turns the words into a `Selection` and, where the model's layers are known, reports every piece that
-matches none. Which parameters a selector means is left to `catalog/selectors.py`.
+matches none. Which parameters or modules a selector means is left to `catalog/selectors.py`.
 """
 
 from collections.abc import Sequence
@@ -21,6 +21,7 @@ from leaven.catalog.selectors import (
     Word,
     is_resolved,
     matching,
+    modules_matching,
 )
 from leaven.catalog.values import UNKNOWN, Number, Pending, Quantity, Unknown
 from leaven.formats.layer_names import is_glob
@@ -41,29 +42,60 @@ def read_selection(value: syntax.Value, scope: Scope) -> Selection | Unknown:
     return selection
 
 
-def _read(value: syntax.Value, scope: Scope) -> Selector | Unknown:
+def read_modules(value: syntax.Value, scope: Scope, *, is_of_model: bool) -> tuple[str, ...] | Unknown:
+    """The modules that a value names. Names and globs stay as they are written, and are checked against the model by
+    who knows it; all else needs the layers of the model that is trained."""
+    names = _names(value, scope)
+    if names is not None:
+        return names
+    if not is_of_model or scope.layers is None:
+        return scope.add(messages.not_names(value))
+    selector = _read(value, scope, modules=True)
+    if isinstance(selector, Unknown) or not is_resolved(selector):
+        return UNKNOWN
+    found = modules_matching(selector, scope.layers)
+    return found or scope.add(messages.no_modules(value, scope.model_name))
+
+
+def _names(value: syntax.Value, scope: Scope) -> tuple[str, ...] | None:
+    """The names and globs in a value; None where it has anything else."""
+    match value:
+        case syntax.String(value=text):
+            return (text,)
+        case syntax.Name(path=path) if path not in (*WORDS, *scope.lets, *scope.broken_names):
+            return (path,)
+        case syntax.List(items=items):
+            parts = [_names(item, scope) for item in items]
+        case syntax.Binary(operator="+", left=left, right=right):
+            parts = [_names(left, scope), _names(right, scope)]
+        case _:
+            return None
+    return None if None in parts else tuple(name for names in parts for name in names or ())
+
+
+def _read(value: syntax.Value, scope: Scope, *, modules: bool = False) -> Selector | Unknown:
     if scope.expanding and not scope.can_expand(value):
         return UNKNOWN
     match value:
         case syntax.Binary(operator="+" | "-" as operator, left=left, right=right):
-            first, second = _read(left, scope), _read(right, scope)
+            first, second = _read(left, scope, modules=modules), _read(right, scope, modules=modules)
             if isinstance(first, Unknown) or isinstance(second, Unknown):
                 return UNKNOWN
             return Joined(first, second) if operator == "+" else Without(first, second)
         case syntax.Name(path=path) if path in WORDS:
-            return _checked(Word(path), value, path, scope)
+            return _checked(Word(path), value, path, scope, modules)
         case syntax.Name(path=path) if path in scope.broken_names:
             return UNKNOWN
         case syntax.Name(path=path) if path in scope.lets:
-            return scope.expand(value, lambda inner: _read(inner, scope))
+            return scope.expand(value, lambda inner: _read(inner, scope, modules=modules))
         case syntax.Name(path=path):
-            return _checked(Layer(path, False), value, path, scope)
+            return _checked(Layer(path, False), value, path, scope, modules)
         case syntax.String(value=text):
-            return _checked(Layer(text, is_glob(text)), value, text, scope)
+            return _checked(Layer(text, is_glob(text)), value, text, scope, modules)
         case syntax.Call():
-            return _read_call(value, scope)
+            return _read_call(value, scope, modules)
         case syntax.List(items=items) if items:
-            return _joined([_read(item, scope) for item in items])
+            return _joined([_read(item, scope, modules=modules) for item in items])
     return scope.add(messages.not_layers(value))
 
 
@@ -76,14 +108,14 @@ def _joined(selectors: Sequence[Selector | Unknown]) -> Selector | Unknown:
     return UNKNOWN if isinstance(first, Unknown) or isinstance(second, Unknown) else Joined(first, second)
 
 
-def _read_call(call: syntax.Call, scope: Scope) -> Selector | Unknown:
+def _read_call(call: syntax.Call, scope: Scope, modules: bool) -> Selector | Unknown:
     name, values = call.name.path, [argument.value for argument in call.arguments]
     amounts = [calculate(value, scope) for value in values]
     if any(isinstance(amount, Unknown) for amount in amounts):
         return UNKNOWN
     match name, values:
         case "type", [syntax.String(value=type) as wanted]:
-            return _checked(OfType(type), wanted, type, scope)
+            return _checked(OfType(type), wanted, type, scope, modules)
         case "stages", [_, *_]:
             numbers = [amount for amount in amounts if isinstance(amount, int | Pending)]
             if len(numbers) == len(amounts):
@@ -93,7 +125,7 @@ def _read_call(call: syntax.Call, scope: Scope) -> Selector | Unknown:
             if isinstance(amount, Pending):
                 return Share(name, amount)
             if amount is not None:
-                return _checked(Share(name, amount), call, call.span.text, scope)
+                return _checked(Share(name, amount), call, call.span.text, scope, modules)
     if name in messages.CALLS:
         return scope.add(messages.wrong_arguments(call, amounts[0] if amounts else None))
     return scope.add(messages.unknown_call(call, scope.nearest(name, messages.CALLS)))
@@ -121,10 +153,10 @@ def _stages(call: syntax.Call, numbers: Sequence[int | Pending], scope: Scope) -
     return Stages(tuple(numbers))
 
 
-def _checked(selector: Selector, value: syntax.Value, written: str, scope: Scope) -> Selector | Unknown:
+def _checked(selector: Selector, value: syntax.Value, written: str, scope: Scope, modules: bool) -> Selector | Unknown:
     """A piece of a selector, if it matches layers of the model."""
     layers = scope.layers
-    if layers is None or matching(selector, layers):
+    if layers is None or (modules_matching if modules else matching)(selector, layers):
         return selector
     report = messages.no_such_layer(selector, value, written, scope.model_name, layers, scope.nearest)
     return scope.add(report)

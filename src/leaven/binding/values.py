@@ -13,7 +13,7 @@ from leaven.binding.parameter_defaults import default_value
 from leaven.binding.pipelines import Stages, read_pipeline
 from leaven.binding.scope import BOUND_BY_DATA, Scope
 from leaven.binding.scores import read_score
-from leaven.binding.selectors import read_selection
+from leaven.binding.selectors import read_modules, read_selection
 from leaven.binding.units import as_quantity, in_units, whole, within_bounds
 from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Card, Parameter
@@ -118,6 +118,8 @@ class Binder:
         types = parameter.types
         if "selector" in types and not isinstance(value, syntax.Literal):
             return read_selection(value, self.scope)
+        if "modules" in types and not isinstance(value, syntax.Literal):
+            return read_modules(value, self.scope, is_of_model=not parameter.of)
         match value:
             case syntax.Name():
                 return self._name(value, parameter)

@@ -38,8 +38,9 @@ class Parameter(Record):
 
     `type` holds one or more words joined by `|`. Plain values: `int`, `float`, `bool`, `text`, `path`, `list`, `none`,
     `any`. Values of the language: `choice` (one of `choices`), `quantity` (a number in one of `units`, the first is
-    meant when none is written), `selector`, `score` (`val.accuracy`), `function` (in user code), `transforms` (a
-    pipeline), `name`, `statement`, or a kind of card (`model`, `optimizer`, …).
+    meant when none is written), `selector`, `modules` (layers, also those without
+    parameters), `score` (`val.accuracy`), `function` (in user code), `transforms` (a pipeline), `name`, `statement`, or
+    a kind of card (`model`, `optimizer`, …).
     """
 
     name: str
@@ -69,6 +70,7 @@ class Parameter(Record):
     enum: str = ""  # the import path of the enum whose members the library takes; `torch` for its dtypes
     is_tensor: bool = False  # the library takes the list as a tensor
     passes_default: bool = False  # the default is not the called class's own, so the program must pass it
+    of: str = ""  # the parameter with the model whose modules are meant; empty for the model that is trained
     taker: str = ""  # the statement whose positional argument it is: reports name that instead
 
     @property

@@ -1,4 +1,4 @@
-"""Selectors: sets of a model's parameters, and which parameters each means.
+"""Selectors: sets of a model's layers, and which parameters or modules each means.
 
 How one is read from a recipe is left to `binding/selectors.py`.
 """
@@ -7,7 +7,7 @@ from dataclasses import field
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.values import Pending, Quantity
-from leaven.formats.layer_names import is_glob, is_under, with_outer
+from leaven.formats.layer_names import is_glob, is_named, is_under, with_outer
 from leaven.language.record import Record
 
 WORDS = ("all", "head", "backbone", "stem", "norms", "biases")
@@ -89,6 +89,33 @@ def _matching(selector: Word | Layer | Stages | Share | OfType, layers: Layers) 
             return _share(end, amount, layers) if isinstance(amount, Quantity) else frozenset()
         case OfType(type):
             return frozenset(p.name for p in layers.parameters if p.module_type == type)
+
+
+# -- which modules
+
+
+def modules_matching(selector: Selector, layers: Layers) -> tuple[str, ...]:
+    """The modules that a selector names, whether they have parameters or not: not those within them."""
+    match selector:
+        case Joined(left, right):
+            return tuple(dict.fromkeys((*modules_matching(left, layers), *modules_matching(right, layers))))
+        case Without(left, right):
+            without = modules_matching(right, layers)
+            return tuple(path for path in modules_matching(left, layers) if path not in without)
+        case Layer(pattern):
+            return tuple(module.path for module in layers.modules if module.path and is_named(module.path, pattern))
+        case OfType(type):
+            return tuple(module.path for module in layers.modules if module.path and module.type == type)
+        case Stages(numbers):
+            return tuple(
+                path for n in numbers if isinstance(n, int) for paths in layers.stages[n - 1 : n] for path in paths
+            )
+        case Word("head" | "stem" as word):
+            return layers.head if word == "head" else layers.stem
+    return ()
+
+
+# -- of both
 
 
 def is_resolved(selector: Selector) -> bool:

@@ -24,6 +24,7 @@ TYPE_NOUNS = KIND_NOUNS | {
     "none": "none",
     "any": "a value",
     "selector": "layers",
+    "modules": "layers",
     "score": "a score such as `val.accuracy`",
     "function": "a function from an imported file",
     "transforms": "transforms joined with `->`",

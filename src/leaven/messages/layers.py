@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable
 from leaven.catalog.layers import Layers
 from leaven.catalog.selectors import WORDS, Layer, OfType, Selector, Word
 from leaven.catalog.value_text import quoted
+from leaven.formats.layer_names import is_under
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Fix, write
@@ -67,6 +68,17 @@ def nothing_left(value: syntax.Value, model: str) -> Diagnostic:
     return error("empty-selector", headline, (value, "everything is excluded"), fix="check what comes after `-`")
 
 
+def not_names(value: syntax.Value) -> Diagnostic:
+    headline = "these layers are chosen by name"
+    label = "its layers can't be selected in this way"
+    return error("wrong-type", headline, (value, label), fix='name them: `["layer3", "layer4"]`')
+
+
+def no_modules(value: syntax.Value, model: str) -> Diagnostic:
+    headline = f"this names no layer of {model}"
+    return error("empty-selector", headline, (value, "no layer is left"), fix='name layers: `["layer3", "layer4"]`')
+
+
 def no_such_layer(
     selector: Selector,
     value: syntax.Value,
@@ -81,9 +93,10 @@ def no_such_layer(
     id, near = "unknown-layer", list[str]()
     label, known = "no layer matches", f"the top-level names in {model} are {_some(map(_written, tops))}"
     match selector:
-        case _ if written in paths:
+        case Layer() | OfType() if types := _types_without_parameters(selector, layers):
             id, headline = "empty-selector", f"`{written}` of {model} has no parameters"
-            label = "nothing to train or freeze"
+            label = f"nothing to train or freeze in `{types[0]}`"
+            known = f"choose layers that have parameters: {_some(map(_written, tops))}"
         case Word(word):
             headline = f"{model} has no layers for `{word}`"
         case OfType(type):
@@ -101,6 +114,14 @@ def no_such_layer(
     near = list(map(quoted if isinstance(value, syntax.String) else _written, near))
     fix = similar(value.span, near, " (`leaven inspect` lists them)") or Fix(known)
     return error(id, headline, (value, label), fix=fix)
+
+
+def _types_without_parameters(selector: Layer | OfType, layers: Layers) -> list[str]:
+    """The types of the modules that a selector means, none of which has parameters."""
+    if isinstance(selector, OfType):
+        return [selector.type] * any(module.type == selector.type for module in layers.modules)
+    meant = (module for module in layers.modules if module.path and is_under(module.path, (selector.pattern,)))
+    return list(dict.fromkeys(module.type for module in meant))
 
 
 def _written(path: str) -> str:

@@ -1,10 +1,11 @@
 """Selectors on models that hypothesis generates."""
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from leaven.binding.scope import Scope
-from leaven.binding.selectors import read_selection
+from leaven.binding.selectors import read_modules, read_selection
 from leaven.catalog.layers import LayerModule, LayerParameter, Layers
 from leaven.catalog.selectors import Joined, Layer, OfType, Selection, Selector, Share, Stages, Without, Word, matching
 from leaven.catalog.values import Quantity
@@ -116,3 +117,35 @@ def test_first_and_last_meet(layers: Layers, share: int) -> None:
         back = matching(Share("last", Quantity(count - number, "layers")), layers)
         assert front | back == everything
         assert not front & back
+
+
+SMALL = Layers(
+    parameters=(LayerParameter("conv1.weight", 9, (9,), "Conv2d", "conv1"),),
+    modules=tuple(
+        LayerModule(path, type)
+        for path, type in [
+            ("", "Net"),
+            ("conv1", "Conv2d"),
+            ("act1", "ReLU"),
+            ("layer1", "Sequential"),
+            ("layer1.act", "ReLU"),
+        ]
+    ),
+    stages=(("layer1",),),
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("act1", ("act1",)),
+        ('["layer*", act1]', ("layer*", "act1")),
+        ('type("ReLU")', ("act1", "layer1.act")),
+        ('type("ReLU") - act1 + conv1', ("layer1.act", "conv1")),
+        ("stages(1)", ("layer1",)),
+    ],
+)
+def test_modules_need_no_parameters(text: str, meant: tuple[str, ...]) -> None:
+    value, _ = parse_value(Source("value", text))
+    assert value is not None
+    assert read_modules(value, Scope(layers=SMALL), is_of_model=True) == meant

@@ -18,7 +18,7 @@ from leaven.language.parser import parse, parse_value
 from leaven.language.source import Source
 
 PLAIN = {"int", "float", "bool", "text", "path", "list", "none", "any"}
-LANGUAGE = {"choice", "quantity", "selector", "score", "function", "transforms", "name", "statement"}
+LANGUAGE = {"choice", "quantity", "selector", "modules", "score", "function", "transforms", "name", "statement"}
 FENCE = re.compile(r"^```leaven\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
 LIBRARY_KINDS = {"loss", "metric", "transform", "data"}
