@@ -1,7 +1,8 @@
 """While a program trains, its model and the libraries are those that it was written for: no method, hook or attribute
 is swapped behind its back.
 
-User code looks: a technique at the model before its phase is set up, and a loss inside of each step.
+User code looks: a technique at the model before its phase is set up, a loss inside of each step, and a model at the
+libraries while it is built.
 """
 
 import json
@@ -127,3 +128,19 @@ def test_inside_of_each_step_everything_is_as_before_the_phase(name: str, tmp_pa
         assert len(found["step"]) >= 3
         for seen in found["step"]:
             assert {where for where in {**before, **seen} if before.get(where) != seen.get(where)} == set()
+
+
+def test_while_a_model_is_built_libraries_and_classes_are_as_they_were_imported(tmp_path: Path) -> None:
+    imported: dict[int, dict[str, Any]] = {}  # by process: that of the run, and those that try the bundle
+    builds = 0
+    for one in watched(RECIPES["own"], tmp_path):
+        seen = one["seen"]
+        if one["kind"] == "import":
+            imported[one["process"]] = seen
+        if one["kind"] == "building":
+            before = imported[one["process"]]
+            functions = before.keys() & seen.keys() - {": class"}
+            assert {"Net.__init__", "timm.create_model", "torchvision.models.resnet18"} <= functions
+            assert {where for where in functions if before[where] != seen[where]} == set()
+            builds += 1
+    assert builds
