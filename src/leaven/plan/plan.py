@@ -111,11 +111,7 @@ class Transforms:
     because: Reasons = field(compare=False)
     random: tuple[str, ...] = ()  # those that draw random numbers
     own: tuple[str, ...] = ()  # those that are the user's code
-
-    @property
-    def is_tokenizing(self) -> bool:
-        """Whether items are texts, which a tokenizer prepares."""
-        return any(isinstance(one, Call) and one.target == "leaven.runtime.Tokenizer" for one in self.calls)
+    is_tokenizing: bool = False  # whether items are texts, which a tokenizer prepares
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,6 +139,8 @@ class ReadData:
     images_in: Literal["", "files", "memory"] = ""  # where the images are in a run; empty where that is unknown
     decoded: tuple[StoreDecoded, ...] = ()
     measured_batch: Argument | None = None  # where the size of batches is chosen by measurement
+    table: str = ""  # the format of the table that it is read from: csv, tsv, jsonl, parquet
+    is_user: bool = False  # whether the dataset is the user's code
 
     @property
     def noun(self) -> str:
@@ -367,14 +365,43 @@ class UserModule:
 
 
 @dataclass(frozen=True, slots=True)
+class ClassOutputs:
+    """An output for each class of the data."""
+
+
+@dataclass(frozen=True, slots=True)
+class NumberOutputs:
+    """An output for each number, or for each yes or no."""
+
+
+@dataclass(frozen=True, slots=True)
+class VocabularyOutputs:
+    """An output for each token of a tokenizer's vocabulary."""
+
+
+Outputs = ClassOutputs | NumberOutputs | VocabularyOutputs
+
+
+@dataclass(frozen=True, slots=True)
 class Task:
-    """What the model learns: the module of `leaven.tasks`, and what programs call the number of outputs."""
+    """What the model learns: the module of `leaven.tasks`, and the outputs that it needs."""
 
     name: str
-    outputs: str
+    predicts: Outputs
     moves_targets: bool = False  # whether transforms get the targets with the image, and move both
     has_eval_loss: bool = True
     has_one_class: bool = True  # whether a target is the index of a class
+
+    @property
+    def outputs(self) -> str:
+        """The name of the number of outputs in programs."""
+        match self.predicts:
+            case ClassOutputs():
+                return "num_classes"
+            case NumberOutputs():
+                return "num_outputs"
+            case VocabularyOutputs():
+                return "vocabulary_size"
 
 
 @dataclass(frozen=True, slots=True)

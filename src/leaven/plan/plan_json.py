@@ -52,15 +52,24 @@ def _upgraded(plan: dict[str, Any]) -> dict[str, Any]:
     return plan
 
 
-def _with_makers(value: Any) -> Any:
-    """Format 2: models say who makes them."""
+def _with_fields(value: Any) -> Any:
+    """Format 2: what format 1 told by the spelling of calls is in fields."""
     if isinstance(value, list):
-        return [_with_makers(each) for each in value]
+        return [_with_fields(each) for each in value]
     if not isinstance(value, dict):
         return value
-    found = {name: _with_makers(each) for name, each in value.items()}
-    if found[KIND] == "BuildModel":
-        found["by"] = "bundle" if found.pop("is_bundle") else _maker(found["source"])
+    found = {name: _with_fields(each) for name, each in value.items()}
+    match found[KIND]:
+        case "BuildModel":
+            found["by"] = "bundle" if found.pop("is_bundle") else _maker(found["source"])
+        case "Transforms":
+            found["is_tokenizing"] = any(call.get("target") == "leaven.runtime.Tokenizer" for call in found["calls"])
+        case "ReadData":
+            kind = found["source"]["text"].partition("(")[0]
+            found["table"] = kind if kind in ("csv", "tsv", "jsonl", "parquet") else ""
+            found["is_user"] = found["source"]["target"] == "leaven.runtime.user_dataset"
+        case "Task":
+            found["predicts"] = {KIND: "ClassOutputs" if found.pop("outputs") == "num_classes" else "NumberOutputs"}
     return found
 
 
@@ -71,7 +80,7 @@ def _maker(source: dict[str, Any]) -> str:
     return "user" if source["is_user"] else "transformers" if library == "leaven" else library
 
 
-_UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_makers}  # each to the next format
+_UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_fields}  # each to the next format
 
 
 def _encoded(value: Any) -> Any:

@@ -43,6 +43,8 @@ def read_data(recipe: Recipe) -> ReadData:
         loading=_loading(recipe),
         samples=data.samples,
         images_in=data.source.card.data.images_in,
+        table=data.source.card.bare_name if data.source.card.data.endings else "",
+        is_user=data.source.card.kind == "user",
     )
 
 
@@ -166,7 +168,12 @@ def _tokenizing(recipe: Recipe) -> Transforms:
     length = next((f", at most {each.text} tokens of a text" for each in chosen if each.name == "max_length"), "")
     reasons = because_of_call(tokenize)
     call = Call("leaven.runtime.Tokenizer", (Argument("", text_source(recipe.model)), *chosen), because=reasons)
-    return Transforms((replace(call, text="tokenize"),), f"tokenized by the model's own tokenizer{length}", reasons)
+    return Transforms(
+        (replace(call, text="tokenize"),),
+        f"tokenized by the model's own tokenizer{length}",
+        reasons,
+        is_tokenizing=True,
+    )
 
 
 # -- transforms

@@ -7,6 +7,7 @@ from leaven.formats.split_sizes import sizes_text
 from leaven.plan.plan import (
     BuildModel,
     Chain,
+    ClassOutputs,
     EarlierModel,
     FileWeights,
     FreezeLayers,
@@ -122,7 +123,7 @@ def _model(model: BuildModel, task: Task | None = None) -> Iterator[Line]:
     if model.fitted_head is not None:
         yield "a new head", "default: one output per class"
     if model.replaced_head is not None:
-        unit = "class" if task is None or task.outputs == "num_classes" else "number"
+        unit = "class" if task is None or isinstance(task.predicts, ClassOutputs) else "number"
         yield f"a new head, {model.replaced_head}", f"default: one output per {unit}"
 
 

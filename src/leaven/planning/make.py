@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from leaven.catalog.selectors import Selection
 from leaven.catalog.values import Invocation, Origin
-from leaven.plan.plan import Plan, Task
+from leaven.plan.plan import ClassOutputs, NumberOutputs, Plan, Task
 from leaven.planning import run
 from leaven.planning.building import build_model
 from leaven.planning.data import read_data
@@ -55,8 +55,8 @@ def make_plan(recipe: Recipe) -> Plan | tuple[NotBuilt, ...]:
 
 def _task(task: RecipeTask) -> Task:
     assert task.known is not None
-    outputs = "num_classes" if task.has_classes else "num_outputs"
-    return Task(task.name, outputs, task.moves_targets, task.known.has_eval_loss, task.has_one_class)
+    predicts = ClassOutputs() if task.has_classes else NumberOutputs()
+    return Task(task.name, predicts, task.moves_targets, task.known.has_eval_loss, task.has_one_class)
 
 
 def _missing(recipe: Recipe) -> list[NotBuilt]:

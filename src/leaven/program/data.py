@@ -1,6 +1,6 @@
 """The function that builds the data."""
 
-from leaven.plan.plan import Plan, Transforms
+from leaven.plan.plan import NumberOutputs, Plan, Transforms
 from leaven.program.code import ARGS, Code, Function, Item, call, listing, statement
 from leaven.program.values import Values, cite, cite_call
 
@@ -20,7 +20,7 @@ def _body(plan: Plan, values: Values) -> list[str]:
     if not data.is_same:
         lines += _transform(names[0], data.train, values)
     lines += _transform(names[1], data.eval, values)
-    if plan.task.outputs != "num_classes":
+    if isinstance(plan.task.predicts, NumberOutputs):
         lines.append("    # the numbers are standardised for training; scores are in their own units")
     lines += statement("dataset = ", values.call(data.source), cite_call(data.source))
     if data.matching is not None:

@@ -156,7 +156,7 @@ def _end_of_epoch(
     rest += calls(techniques, "after_epoch")
     if (own := phase.override("after_epoch")) is not None:
         rest.append(_cited(f"{values.names.user(own.function)}(phase, {model}, scores)", own.because))
-    if any("scores" in line for line in rest):
+    if phase.schedule.stepped_by == "score" or own is not None or any(one.has("after_epoch") for one in techniques):
         ended = [
             *statement("scores = ", scores, cited, depth=2),
             *statement("", call("phase.end_epoch", "scores", **more), depth=2),

@@ -5,7 +5,7 @@ Each is a claim that is true of the plan or not; the marks in `runtime/plain` na
 
 from collections.abc import Iterator
 
-from leaven.plan.plan import BuildModel, FileWeights, Plan, StarterWeights, TrainPhase, UseTechnique
+from leaven.plan.plan import BuildModel, FileWeights, NumberOutputs, Plan, StarterWeights, TrainPhase, UseTechnique
 from leaven.plan.values import Argument, Call, Value
 
 DIGITS = "leaven.runtime.digits"
@@ -20,7 +20,7 @@ def traits_of(plan: Plan) -> frozenset[str]:
     found = {**_of_data(plan), **_of_model(plan), **_of_run(plan), **_of_phases(plan)}
     wanted = {name for use in techniques_of(plan) for name in use.wants}
     found["fabric"] = found["wrapped"] or "fabric" in wanted
-    found["numbers"] = plan.task.outputs == "num_outputs"
+    found["numbers"] = isinstance(plan.task.predicts, NumberOutputs)
     found["outputs"] = found["numbers"] or "outputs" in wanted or found["user_code"]
     found["targets"] = not plan.task.has_one_class
     found["masks"] = plan.task.moves_targets
@@ -67,12 +67,12 @@ _LAYOUT = ("header", "columns", "quote", "encoding")  # of tables that are not l
 def _of_data(plan: Plan) -> dict[str, bool]:
     loading = {each.name: each.value for each in plan.data.loading}
     calls = [each for part in (plan.data.train, plan.data.eval) for each in part.calls]
-    is_users = plan.data.source.name == "user_dataset" or any(not isinstance(c, Call) or c.is_user for c in calls)
+    is_users = plan.data.is_user or any(not isinstance(c, Call) or c.is_user for c in calls)
     known = [call.name for call in calls if isinstance(call, Call)]
     is_digits = plan.data.source.target == DIGITS
     is_text = plan.data.eval.is_tokenizing
     skips = loading.get("on_bad_file") == "skip"
-    table = plan.data.source.text.partition("(")[0]  # as recipes call it
+    table = plan.data.table
     is_labelled = plan.data.source.name == "image_folder" and plan.data.source.argument("target") is not None
     classes = plan.data.source.argument("classes")
     reader = plan.data.source.argument("target")
@@ -117,7 +117,7 @@ def _of_model(plan: Plan) -> dict[str, bool]:
     starters = [each for each in weights if isinstance(each, StarterWeights)]
     files = [each for each in weights if isinstance(each, FileWeights)]
     return {
-        "decoder": any(isinstance(m.source, Call) and m.source.target.startswith("timm.") for m in models_of(plan)),
+        "decoder": any(model.by == "timm" for model in models_of(plan)),
         "starters": bool(starters),
         "only_starters": not files,
         "plain_files": not starters and all(isinstance(f.file, str) and f.file.endswith(_STATE_DICTS) for f in files),

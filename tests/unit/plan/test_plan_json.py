@@ -21,6 +21,14 @@ def test_a_plan_of_an_older_format_is_read(file: Path) -> None:
     compile(emit(plan), "program.py", "exec")
 
 
+def test_what_format_1_told_by_spelling_is_in_fields() -> None:
+    plans = {file.stem: from_json(file.read_text(encoding="utf-8")) for file in OLDER}
+    texts, images = plans["text_reviews"], plans["smaller_net"]
+    assert (texts.data.eval.is_tokenizing, texts.data.table, texts.model.by) == (True, "csv", "transformers")
+    assert (images.data.eval.is_tokenizing, images.data.table, images.model.by) == (False, "", "components")
+    assert texts.task.outputs == "num_classes"
+
+
 def test_a_plan_of_a_newer_format_is_refused() -> None:
     newer = {"format": FORMAT + 1, **json.loads(OLDER[0].read_text(encoding="utf-8"))}
     with pytest.raises(ValueError, match=f"the plan has format {FORMAT + 1}.* reads formats 1 to {FORMAT}"):

@@ -13,7 +13,7 @@ def why_never_stored(plan: Plan) -> Iterator[str]:
     """Why nothing that depends on images can be stored in any phase."""
     if not plan.caches:
         yield "`cache=off`"
-    if plan.data.source.target == "leaven.runtime.user_dataset":
+    if plan.data.is_user:
         yield "the images come from code of your own, which may give others each time"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from leaven.plan.plan import Choice, Plan
+from leaven.plan.values import parts
 
 ABOUT = "trials"
 _AS_ASKED = "one after the other, each in a process of its own"
@@ -43,5 +44,5 @@ def _reasons(plan: Plan) -> Iterator[str]:
     devices, loggers = plan.run.argument("devices"), plan.run.argument("loggers")
     if devices is not None and devices.value not in ("auto", 1):
         yield "they train on several devices"
-    if loggers is not None and _ONE_AT_A_TIME in str(loggers.value):
+    if loggers is not None and any(getattr(each, "target", "") == _ONE_AT_A_TIME for each in parts(loggers.value)):
         yield "mlflow logs one run at a time"
