@@ -310,7 +310,7 @@ _PYTHONPATH = os.environ.get("PYTHONPATH")
 
 def help_quickly(
     module: str, *arguments: str, text: str = "", seconds: float, meanwhile: Callable[[], None] | None = None
-) -> helpers.Finished:
+) -> helpers.ProcessResult:
     """What `leaven.catalog.process.run` answers, from a process that need not load torch.
 
     Whatever goes wrong there is left to a new process, so that tests see what users see.
@@ -325,7 +325,7 @@ def help_quickly(
             child.start()
             child.join(seconds)
             if child.exitcode == 0:
-                return helpers.Finished(answer.read_text(encoding="utf-8"))
+                return helpers.ProcessResult(answer.read_text(encoding="utf-8"))
             child.kill()
     return in_a_new_process(module, *arguments, text=text, seconds=seconds, meanwhile=meanwhile)
 

@@ -12,7 +12,7 @@ from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.source import Span
 from leaven.messages import arguments as messages
-from leaven.messages.arguments import Use
+from leaven.messages.arguments import CardUse
 
 # What the program passes to a user's function first. A class is constructed from what the recipe says, and called
 # later; only an optimizer and a schedule can't be constructed without.
@@ -42,7 +42,7 @@ def settable_parameters(card: Card, kind: str, name: syntax.Name, scope: Scope) 
     return tuple(parameter for parameter in card.parameters if parameter.name not in taken)
 
 
-def match_arguments(use: Use, scope: Scope) -> tuple[dict[str, list[syntax.Value]], bool]:
+def match_arguments(use: CardUse, scope: Scope) -> tuple[dict[str, list[syntax.Value]], bool]:
     """Which values were written for which parameter, and whether all of that is right."""
     matching = _Matching(use)
     for index, argument in enumerate(use.arguments):
@@ -59,7 +59,7 @@ def match_arguments(use: Use, scope: Scope) -> tuple[dict[str, list[syntax.Value
 class _Matching:
     """The arguments of one call, taken one after another."""
 
-    def __init__(self, use: Use) -> None:
+    def __init__(self, use: CardUse) -> None:
         self.use = use
         self.positional = [parameter for parameter in use.parameters if parameter.positional]
         self.names = frozenset(parameter.name for parameter in use.parameters)

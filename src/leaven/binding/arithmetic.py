@@ -31,8 +31,8 @@ def calculate(value: syntax.Value, scope: Scope) -> Number | Unknown | None:
         case syntax.Name(path=path):
             return _named(value, path, scope)
         case syntax.Negative(value=inner):
-            found = calculate(inner, scope)
-            return found if found is None or isinstance(found, Unknown) else _negated(_known(found))
+            operand = calculate(inner, scope)
+            return operand if operand is None or isinstance(operand, Unknown) else _negated(_known(operand))
         case syntax.Binary(left=left, right=right):
             first, second = calculate(left, scope), calculate(right, scope)
             if first is None or second is None:

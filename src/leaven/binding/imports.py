@@ -21,12 +21,12 @@ def read_import(alias: str, statement: syntax.Import, scope: Scope) -> None:
             report_missing(scope, FilePath(target.value, place, target.span), "the Python file")
             return
     else:
-        found = find_module(target.path, folder)
-        if found is None:
+        file = find_module(target.path, folder)
+        if file is None:
             scope.broken_names.add(alias)
             scope.add(messages.no_such_module(target))
             return
-        place, module = found, UserModule(alias, target.path, False, found)
+        place, module = file, UserModule(alias, target.path, False, file)
     definitions = read_definitions(place, alias)
     if isinstance(definitions, Unreadable):
         report = messages.unreadable_python(module.target, place, definitions.reason, definitions.line, target.span)

@@ -125,13 +125,13 @@ class Scope:
         self.used.add(name)
         before = len(self.diagnostics)
         self.expanding.append(name)
-        found = read(self.lets[name].value)
+        value = read(self.lets[name].value)
         self.expanding.pop()
-        if isinstance(found, Unknown):
+        if isinstance(value, Unknown):
             self.failed_lets.add(name)
             here = Spot(use.span, "used here")
             self.diagnostics[before:] = [replace(one, spots=(*one.spots, here)) for one in self.diagnostics[before:]]
-        return found
+        return value
 
     def can_expand(self, value: syntax.Value, parts: int = 1) -> bool:
         """Count parts of an expansion. Too many are reported, those of the whole recipe once."""

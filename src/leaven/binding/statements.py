@@ -79,8 +79,8 @@ def bind_statement(
 
 def call_in(statement: Invocation | None) -> Invocation | None:
     """The call that a statement consists of."""
-    found = statement.settings[0].value if statement is not None else None
-    return found if isinstance(found, Invocation) else None
+    call = statement.settings[0].value if statement is not None else None
+    return call if isinstance(call, Invocation) else None
 
 
 @cache
@@ -89,6 +89,6 @@ def default_of(name: str, text: str = "") -> Invocation:
     card = own.read("statement", name)
     assert card is not None
     # As it is written: `split`, not `data.split`.
-    found = bind_statement(default_statement(name, text), replace(card, name=card.bare_name), Scope())
-    assert found is not None, f"the default of `{name}` does not fit its card"
-    return replace(found, origin=Default(""))
+    statement = bind_statement(default_statement(name, text), replace(card, name=card.bare_name), Scope())
+    assert statement is not None, f"the default of `{name}` does not fit its card"
+    return replace(statement, origin=Default(""))

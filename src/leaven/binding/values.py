@@ -80,7 +80,7 @@ class Binder:
     ) -> tuple[Setting, ...] | Unknown:
         """The arguments as settings, in the order of the parameters, defaults filled in."""
         available = card.parameters if parameters is None else tuple(parameters)
-        use = argument_messages.Use(card, name_span, arguments, available)
+        use = argument_messages.CardUse(card, name_span, arguments, available)
         written, is_complete = match_arguments(use, self.scope)
         settings: list[Setting] = []
         replaced = set(card.exactly_one_of) if written.keys() & set(card.exactly_one_of) else set()
@@ -145,12 +145,12 @@ class Binder:
         element = replace(parameter, type="quantity" if parameter.units else parameter.items)
         elements = [replace(element, name=f"{parameter.name}[{at}]") for at in range(len(items))]
         values = [self.bind_value(item, element) for item, element in zip(items, elements, strict=True)]
-        found = tuple(value for value in values if not isinstance(value, Unknown))
-        if len(found) < len(values):
+        items_read = tuple(value for value in values if not isinstance(value, Unknown))
+        if len(items_read) < len(values):
             return UNKNOWN
-        if parameter.length is not None and len(found) != parameter.length:
-            return self.scope.add(messages.wrong_length(value, found, parameter))
-        return found
+        if parameter.length is not None and len(items_read) != parameter.length:
+            return self.scope.add(messages.wrong_length(value, items_read, parameter))
+        return items_read
 
     def _text(self, value: syntax.Value, text: str, parameter: Parameter) -> Value | Unknown:
         types = set(parameter.types)
@@ -328,12 +328,12 @@ class Binder:
             if parameter.name not in own
         ]
         # A teacher always keeps its head.
-        found = self._invocation(card, call, [*parameters, *(MODEL_PARAMETERS[:2] if is_teacher else MODEL_PARAMETERS)])
-        if isinstance(found, Unknown) or card.kind != "model":
-            return found
+        model = self._invocation(card, call, [*parameters, *(MODEL_PARAMETERS[:2] if is_teacher else MODEL_PARAMETERS)])
+        if isinstance(model, Unknown) or card.kind != "model":
+            return model
         # The name of a published model implies its other settings; only what differs is kept.
-        kept = tuple(s for s in found.settings if s.name in own or isinstance(s.origin, Written))
-        return replace(found, settings=kept)
+        kept = tuple(s for s in model.settings if s.name in own or isinstance(s.origin, Written))
+        return replace(model, settings=kept)
 
     def card(self, name: syntax.Name, kind: str, call: syntax.Call | None = None) -> Card | Unknown:
         """The card of that kind that a name means, which is that of a call."""
@@ -342,9 +342,9 @@ class Binder:
             return self.scope.add(names.not_from_a_file(name, kind, lookup.names(kind)))
         if user is not None:
             return user
-        found = lookup.find(kind, name.path)
-        if found:
-            return found[0]
+        cards = lookup.find(kind, name.path)
+        if cards:
+            return cards[0]
         return self.scope.report_undefined(name) or self._no_such_card(name, kind, call)
 
     def _no_such_card(self, name: syntax.Name, kind: str, call: syntax.Call | None) -> Unknown:

@@ -136,8 +136,8 @@ class Card(Record):
     @property
     def outputs_parameter(self) -> Parameter | None:
         """The parameter of a model in user code that gets the number of outputs."""
-        found = (self.parameter(name) for name in OUTPUTS_PARAMETERS)
-        return next((parameter for parameter in found if parameter is not None), None)
+        candidates = (self.parameter(name) for name in OUTPUTS_PARAMETERS)
+        return next((parameter for parameter in candidates if parameter is not None), None)
 
     @property
     def bare_name(self) -> str:

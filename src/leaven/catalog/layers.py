@@ -78,12 +78,12 @@ class Layers(Record):
 
     def _fitted_flops(self, changed: Set[str], classes: int) -> dict[str, int]:
         """Those of a layer are proportional to its outputs; those of a module are the sum of its layers'."""
-        found = dict(self.flops)
+        flops = dict(self.flops)
         for layer in changed & self.flops.keys():
             more = self.flops[layer] * classes // (self.classes or 1) - self.flops[layer]
-            for path in found:
-                found[path] += more if is_under(layer, [path]) else 0
-        return found
+            for path in flops:
+                flops[path] += more if is_under(layer, [path]) else 0
+        return flops
 
 
 def _resized(parameter: LayerParameter, first: int) -> LayerParameter:

@@ -20,8 +20,8 @@ def find(kind: str, name: str) -> tuple[Card, ...]:
     prefix, _, rest = name.partition(".")
     own_name = rest if prefix in _OF_OWN_CARDS else name
     card = own.read(kind, own_name)
-    found = (card,) if card is not None and name in (card.name, card.bare_name, f"leaven.{card.bare_name}") else ()
-    return (*found, *library.installed().find(kind, name)) if kind in LIBRARY_KINDS else found
+    own_cards = (card,) if card is not None and name in (card.name, card.bare_name, f"leaven.{card.bare_name}") else ()
+    return (*own_cards, *library.installed().find(kind, name)) if kind in LIBRARY_KINDS else own_cards
 
 
 def names(kind: str) -> list[str]:

@@ -19,8 +19,8 @@ _SOURCES = Path(__file__).parent.parent.parent
 _SOMETIMES = 0.1  # seconds
 
 
-class Finished(Record):
-    """How a process ended. `reason` says why it failed; empty where it did not."""
+class ProcessResult(Record):
+    """The output of a process, or the reason why it failed."""
 
     output: str = ""
     reason: str = ""
@@ -28,12 +28,12 @@ class Finished(Record):
 
 def run(
     module: str, *arguments: str, text: str = "", seconds: float, meanwhile: Callable[[], None] | None = None
-) -> Finished:
+) -> ProcessResult:
     """Runs a module with a string as its input, for at most that long; `meanwhile` is called every now and then."""
     import subprocess
 
     if not sys.executable:
-        return Finished(reason="sys.executable is not set, so no subprocess can be started")
+        return ProcessResult(reason="sys.executable is not set, so no subprocess can be started")
     command = [sys.executable, "-P", "-m", module, *arguments]  # -P: a `random.py` in the current folder is not ours
     pipe = subprocess.PIPE
     try:
@@ -46,10 +46,12 @@ def run(
                 process.kill()
                 raise
     except subprocess.TimeoutExpired:
-        return Finished(reason=f"the subprocess took longer than {seconds:g} seconds")
+        return ProcessResult(reason=f"the subprocess took longer than {seconds:g} seconds")
     except (OSError, ValueError) as error:
-        return Finished(reason=f"the subprocess could not be started: {error}")
-    return Finished(output) if process.returncode == 0 else Finished(reason=_reason(process.returncode, errors))
+        return ProcessResult(reason=f"the subprocess could not be started: {error}")
+    return (
+        ProcessResult(output) if process.returncode == 0 else ProcessResult(reason=_reason(process.returncode, errors))
+    )
 
 
 def _communicate(

@@ -93,14 +93,14 @@ def read_parameters(arguments: ast.arguments, names: Names | None = None) -> tup
     positional = [*arguments.posonlyargs, *arguments.args]
     without_default = len(positional) - len(arguments.defaults)
     defaults = [*[None] * without_default, *arguments.defaults]
-    found = [_parameter(argument, default, values) for argument, default in zip(positional, defaults, strict=True)]
-    found += [
+    parameters = [_parameter(argument, default, values) for argument, default in zip(positional, defaults, strict=True)]
+    parameters += [
         _parameter(argument, default, values, positional=False)
         for argument, default in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True)
     ]
     if arguments.vararg:
-        found.append(Parameter(arguments.vararg.arg, variadic=True))
-    return tuple(found), arguments.kwarg is not None
+        parameters.append(Parameter(arguments.vararg.arg, variadic=True))
+    return tuple(parameters), arguments.kwarg is not None
 
 
 def _parameter(

@@ -143,15 +143,15 @@ class Invocation(Record):
 
     def value(self, name: str, default: Any = None) -> Any:
         """The value of an argument."""
-        found = self.setting(name)
-        return default if found is None else found.value
+        setting = self.setting(name)
+        return default if setting is None else setting.value
 
     def __getitem__(self, name: str) -> Setting:
         """An argument that the card has."""
-        found = self.setting(name)
-        if found is None:
+        setting = self.setting(name)
+        if setting is None:
             raise KeyError(name)
-        return found
+        return setting
 
     def setting(self, name: str) -> Setting | None:
         return next((setting for setting in self.settings if setting.name == name), None)

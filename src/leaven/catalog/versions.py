@@ -33,11 +33,11 @@ def _described(folder: str) -> list[tuple[str, str]]:
         names = os.listdir(folder)
     except OSError:
         return []
-    found = []
+    versions = []
     for name in names:
         if name.endswith("-info") and (match := _DESCRIPTION.fullmatch(name)):
-            found.append((match[1].lower(), match[2] or _version_in(os.path.join(folder, name))))
-    return found
+            versions.append((match[1].lower(), match[2] or _version_in(os.path.join(folder, name))))
+    return versions
 
 
 def _version_in(description: str) -> str:

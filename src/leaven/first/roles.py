@@ -78,8 +78,8 @@ class Column(Record):
     def numbers(self) -> tuple[float, ...]:
         """Its cells, if all of them are numbers."""
         decimal = self.decimal
-        found = [_number(cell, decimal) for cell in self.filled]
-        return tuple(number for number in found if number is not None) if None not in found else ()
+        numbers = [_number(cell, decimal) for cell in self.filled]
+        return tuple(number for number in numbers if number is not None) if None not in numbers else ()
 
     @property
     def is_numeric(self) -> bool:
@@ -258,12 +258,12 @@ def _place_of(names: Sequence[str], folder: Path, given: str | None) -> tuple[Pa
 
 def _folders_near(folder: Path) -> list[Path]:
     """This folder, those in it, and those above it."""
-    found = [folder]
+    folders = [folder]
     for depth in (folder.glob("*/"), folder.glob("*/*/")):
         visible = (path for path in depth if path.is_dir() and not path.name.startswith("."))
-        found += islice(visible, MOST_FOLDERS - len(found))
+        folders += islice(visible, MOST_FOLDERS - len(folders))
     above = Path(os.path.abspath(folder)).parents
-    return [*found, *above[:2], *(sibling for parent in above[:1] for sibling in sorted(parent.glob("*/"))[:20])]
+    return [*folders, *above[:2], *(sibling for parent in above[:1] for sibling in sorted(parent.glob("*/"))[:20])]
 
 
 def _no_inputs(file: Path, columns: Sequence[Column]) -> str:
@@ -291,8 +291,8 @@ def _ranked(columns: Sequence[Column]) -> list[Column]:
         tail = called.rpartition("_")[2]
         return len(_LABELS) + _SURE_LABELS.index(tail) if tail in _SURE_LABELS else None
 
-    found = [(at, column) for column in columns if (at := rank(column)) is not None]
-    return [column for _, column in sorted(found, key=lambda ranked: ranked[0])]
+    ranks = [(at, column) for column in columns if (at := rank(column)) is not None]
+    return [column for _, column in sorted(ranks, key=lambda ranked: ranked[0])]
 
 
 def _answer(file: Path, columns: Sequence[Column], guesses: list[Guess]) -> Roles:

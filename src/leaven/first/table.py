@@ -81,16 +81,16 @@ class TableLook(Record):
 
     @property
     def _laid_out(self) -> str:
-        found = []
+        facts = []
         if self.layout.separator is not None:
-            found.append(f"separated by {NAMES.get(self.layout.separator, repr(self.layout.separator))}")
+            facts.append(f"separated by {NAMES.get(self.layout.separator, repr(self.layout.separator))}")
         if not self.has_header:
-            found.append("without a header")
+            facts.append("without a header")
         if self.layout.quote is None:
-            found.append("quotes are part of the text")
+            facts.append("quotes are part of the text")
         if self.layout.encoding != PLAIN.encoding:
-            found.append(f"encoded as {self.layout.encoding}")
-        return f"; {', '.join(found)}" if found else ""
+            facts.append(f"encoded as {self.layout.encoding}")
+        return f"; {', '.join(facts)}" if facts else ""
 
     @property
     def _columns(self) -> list[str]:
@@ -314,7 +314,7 @@ def _classes(cells: Cells) -> dict[str, int]:
 
 def _repeated(read: Mapping[str, Cells]) -> list[str]:
     """Lines about texts that are there more than once, in a split or in several."""
-    found = []
+    lines = []
     seen: dict[str, dict[Any, set[str]]] = {}
     repeated = conflicting = 0
     for split, cells in read.items():
@@ -328,14 +328,14 @@ def _repeated(read: Mapping[str, Cells]) -> list[str]:
         for other, earlier in seen.items():
             if both := len(there.keys() & earlier.keys()):
                 texts = f"{both:,} texts of {split} are" if both > 1 else f"a text of {split} is"
-                found.append(f"{texts} also in {other}: scores on them say little")
+                lines.append(f"{texts} also in {other}: scores on them say little")
         seen[split] = there
     if repeated:
         several = f"; {conflicting:,} with different labels" if conflicting else ""
         row = f"{repeated:,} row{'s repeat texts' if repeated > 1 else ' repeats a text'}"
         leak = ", so the same text can be in training and in validation" if list(read) == [""] else ""
-        found.insert(0, f"{row}{leak}{several}")
-    return found
+        lines.insert(0, f"{row}{leak}{several}")
+    return lines
 
 
 def _class_names(folder: Path, labels: Collection[str]) -> tuple[str, tuple[str, ...]]:

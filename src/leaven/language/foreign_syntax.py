@@ -79,14 +79,14 @@ def counted_layers(statement: list[Token], token: Token) -> Diagnostic | None:
     if str(statement[0]) not in _OF_LAYERS or len(statement) < 2:
         return None
     text = line_from(statement[1]).text
-    found = re.match(r"(?:the )?(first|last|top|bottom|final) (\d+|\w+) ?(%|layers?|stages?|blocks?)?", text)
-    count = _NUMBERS.get(found[2], found[2]) if found else ""
-    if found is None or not count.isdigit() or token.span.start >= statement[1].span.start + found.end():
+    counted = re.match(r"(?:the )?(first|last|top|bottom|final) (\d+|\w+) ?(%|layers?|stages?|blocks?)?", text)
+    count = _NUMBERS.get(counted[2], counted[2]) if counted else ""
+    if counted is None or not count.isdigit() or token.span.start >= statement[1].span.start + counted.end():
         return None
-    span = token.span.source.span(statement[1].span.start, statement[1].span.start + found.end())
-    selector = "first" if found[1] in ("first", "bottom") else "last"
-    fix: Fix = write(span, f"{selector}({count}{'%' * (found[3] == '%')})", shown=statement[0].span.to(span))
-    if (found[3] or "").startswith(("stage", "block")):
+    span = token.span.source.span(statement[1].span.start, statement[1].span.start + counted.end())
+    selector = "first" if counted[1] in ("first", "bottom") else "last"
+    fix: Fix = write(span, f"{selector}({count}{'%' * (counted[3] == '%')})", shown=statement[0].span.to(span))
+    if (counted[3] or "").startswith(("stage", "block")):
         stages = ", ".join(str(number + 1) for number in range(min(int(count), 9)))
         fix = write(span, f"stages({stages})", shown=statement[0].span.to(span))
         fix = fix if selector == "first" else Fix("stages are counted from the first: `stages(3, 4)`")
@@ -122,11 +122,11 @@ def missing_parentheses(statement: list[Token], token: Token) -> Diagnostic | No
     if len(statement) != 2 or str(statement[0]) not in _VALUE_IS_CALL or token.type != "NAME":
         return None
     name, arguments = statement[1], token.value + text_after(token)
-    found = re.match(r"\w+ *=[^#;{}\r\n]*", arguments)
-    if name.type != "NAME" or not found or len(found[0]) > 60:
+    written = re.match(r"\w+ *=[^#;{}\r\n]*", arguments)
+    if name.type != "NAME" or not written or len(written[0]) > 60:
         return None
-    call = f"{name}({found[0].strip()})"
-    whole = Span(token.span.source, name.span.start, token.span.start + len(found[0].rstrip()))
+    call = f"{name}({written[0].strip()})"
+    whole = Span(token.span.source, name.span.start, token.span.start + len(written[0].rstrip()))
     headline = f"missing parentheses around the arguments of `{name}`"
     fix = write(whole, call, shown=statement[0].span.to(whole))
     return error("missing-parentheses", headline, (token, "expected `(`"), fix=fix)
@@ -147,12 +147,12 @@ def unquoted_path(statement: list[Token], token: Token) -> Diagnostic | None:
         return None
     is_drive = token.type == "COLON" and statement[-1].type == "NAME" and len(statement[-1].value) == 1
     start = statement[-1].span if is_drive else token.span
-    found = re.match(
+    path = re.match(
         r"([A-Za-z]:|\.{1,2}|~)?[/\\][\w./\\-]*", start.source.text[start.start : start.start + _LONGEST_PATH]
     )
-    if found is None:
+    if path is None:
         return None
-    span = Span(start.source, start.start, start.start + found.end())
+    span = Span(start.source, start.start, start.start + path.end())
     headline = f"missing quotes around the path `{span.text}`"
     fix = write(span, '"' + span.text.replace("\\", "/") + '"')
     return error("missing-quotes", headline, (span, "a path is a string"), fix=fix)

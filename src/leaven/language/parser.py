@@ -245,10 +245,10 @@ def _appended(parts: tuple[Any, ...]) -> list[Any]:
 
 def _words(path: Token) -> tuple[syntax.Name, ...]:
     """The words of a dotted path, each with its own span."""
-    found = re.finditer(r"[^.]+", path.value)
+    words = re.finditer(r"[^.]+", path.value)
     start = path.span.start
     return tuple(
-        syntax.Name(word[0], path.span.source.span(start + word.start(), start + word.end())) for word in found
+        syntax.Name(word[0], path.span.source.span(start + word.start(), start + word.end())) for word in words
     )
 
 

@@ -28,15 +28,15 @@ def text_after(token: Token) -> str:
 
 def rest_of_line(token: Token) -> str:
     """The text after a token, up to the end of its line or the block of its statement."""
-    found = re.match(r"[^#;{}\r\n]*", text_after(token))
-    value = found[0].strip() if found else ""
+    rest = re.match(r"[^#;{}\r\n]*", text_after(token))
+    value = rest[0].strip() if rest else ""
     return value if len(value) < _LOOKAHEAD - 20 else value[:20] + "…"
 
 
 def through(token: Token, pattern: str) -> Span:
     """A token and what follows it, as far as that matches; spaces at the end are left out."""
-    found = re.match(pattern, text_after(token))
-    return Span(token.span.source, token.span.start, token.span.end + len(found[0].rstrip() if found else ""))
+    following = re.match(pattern, text_after(token))
+    return Span(token.span.source, token.span.start, token.span.end + len(following[0].rstrip() if following else ""))
 
 
 def line_from(token: Token) -> Span:

@@ -107,26 +107,26 @@ def _statements(name: str, node: Node) -> str | None:
 def _phases(named: dict[str, Node]) -> str | None:
     """The phases, if all of them can be read: a suggestion leaves nothing out."""
     phases = [_phase(name, node) for name, node in named.items() if isinstance(node, dict)]
-    found = [phase for phase in phases if phase is not None]
-    return "; ".join(found) if len(found) == len(named) else None
+    readable = [phase for phase in phases if phase is not None]
+    return "; ".join(readable) if len(readable) == len(named) else None
 
 
 def _phase(name: str, node: dict[str, Node]) -> str | None:
-    given = [f"{key}={_value(node[key])}" for key in _OF_PHASE if key in node]
+    arguments = [f"{key}={_value(node[key])}" for key in _OF_PHASE if key in node]
     inside = [_statements(key, value) for key, value in node.items() if key not in ("name", *_OF_PHASE)]
     statements = [statement for statement in inside if statement is not None]
     if len(statements) < len(inside):
         return None
     block = f" {{ {'; '.join(statements)} }}" if statements else ""
-    return f"phase {', '.join([_quoted(str(node.get('name', name))), *given])}{block}"
+    return f"phase {', '.join([_quoted(str(node.get('name', name))), *arguments])}{block}"
 
 
 def _statement(name: str, node: dict[str, Node]) -> str | None:
     called = next((key for key in _NAMES if isinstance(node.get(key), str)), None)
-    given = {key: _value(value) for key, value in node.items() if key != called}
-    if not all(given.values()):
+    values = {key: _value(value) for key, value in node.items() if key != called}
+    if not all(values.values()):
         return None
-    arguments = ", ".join(f"{key}={value}" for key, value in given.items())
+    arguments = ", ".join(f"{key}={value}" for key, value in values.items())
     if called is None or name in _ONLY_ARGUMENTS:
         return f"{name} {arguments}"
     return f"{name} {str(node[called]).strip(_QUOTES).rpartition('.')[2]}({arguments})"

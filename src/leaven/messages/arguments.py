@@ -22,7 +22,7 @@ _OPERATORS = {"selector": ("+", "layers"), "transforms": ("->", "transforms")}
 _NOT_NUMBERS = frozenset(KINDS) | {"score"}
 
 
-class Use(Record):
+class CardUse(Record):
     """A card as it is used: the name and arguments as written, and the parameters that a recipe can set."""
 
     card: Card
@@ -39,7 +39,7 @@ class Use(Record):
         return describe.usage(self.card, self.parameters, self.name)
 
 
-def missing(use: Use, names: Sequence[str], first: str = "") -> Diagnostic:
+def missing(use: CardUse, names: Sequence[str], first: str = "") -> Diagnostic:
     """Parameters without a default that are not given; `first` is the one that the first argument was taken for."""
     listed = ", ".join(f"`{name}`" for name in names)
     form = use.form
@@ -53,7 +53,7 @@ def missing(use: Use, names: Sequence[str], first: str = "") -> Diagnostic:
     )
 
 
-def unknown(use: Use, argument: syntax.Argument, keyword: syntax.Name) -> Diagnostic:
+def unknown(use: CardUse, argument: syntax.Argument, keyword: syntax.Name) -> Diagnostic:
     headline = f"`{use.shown_name}` has no argument `{keyword.path}`"
     fix = _instead_of_unknown(use, argument, keyword)
     return error("unknown-argument", headline, (keyword, "unknown argument"), fix=fix)
@@ -64,7 +64,7 @@ def repeated(keyword: syntax.Name, first: Span) -> Diagnostic:
     return places.repeated("repeated-argument", headline, keyword.span, first, "remove one of them")
 
 
-def too_many(use: Use, index: int) -> Diagnostic:
+def too_many(use: CardUse, index: int) -> Diagnostic:
     """A positional argument for which there is no parameter."""
     names = [f"`{parameter.name}`" for parameter in use.parameters if parameter.positional]
     count = {0: "no positional arguments", 1: "one positional argument: "}.get(
@@ -75,14 +75,14 @@ def too_many(use: Use, index: int) -> Diagnostic:
     return error("too-many-arguments", headline, (use.arguments[index], "one too many"), fix=fix)
 
 
-def parameters_of_model(use: Use, index: int) -> Diagnostic:
+def parameters_of_model(use: CardUse, index: int) -> Diagnostic:
     """`adamw(model.parameters(), lr=1e-3)`, as PyTorch has it."""
     headline = f"`{use.shown_name}` gets the trainable parameters of the model from the program"
     fix = remove(habits.without(use.arguments, index), "remove it")
     return error("too-many-arguments", headline, (use.arguments[index], "not needed"), fix=fix)
 
 
-def after_keyword(use: Use, index: int, keyword: Span) -> Diagnostic:
+def after_keyword(use: CardUse, index: int, keyword: Span) -> Diagnostic:
     written = [argument for argument in use.arguments if argument.span.source is keyword.source]  # `--weights` adds one
     ordered = [a.span.text for a in sorted(written, key=lambda argument: argument.keyword is not None)]
     whole = written[0].span.to(written[-1].span)
@@ -157,7 +157,7 @@ def parameter_for_number(value: syntax.Value, parameter: Parameter, parameters: 
     return _counted(value, [p for p in parameters if not p.positional])
 
 
-def _instead_of_surplus(use: Use, index: int) -> Fix | str:
+def _instead_of_surplus(use: CardUse, index: int) -> Fix | str:
     value, span = use.arguments[index].value, use.arguments[index].span
     if index and use.parameters and (operator := _OPERATORS.get(use.parameters[0].types[0])):
         before, (sign, what) = use.arguments[index - 1].span, operator
@@ -197,7 +197,7 @@ def _counted(value: syntax.Number, free: Sequence[Parameter]) -> str:
     return first.name
 
 
-def _instead_of_unknown(use: Use, argument: syntax.Argument, keyword: syntax.Name) -> Fix | str:
+def _instead_of_unknown(use: CardUse, argument: syntax.Argument, keyword: syntax.Name) -> Fix | str:
     card, name, names = use.card, keyword.path, [parameter.name for parameter in use.parameters]
     if inner := _inside_call(use, argument, name):
         return inner
@@ -222,7 +222,7 @@ def _instead_of_unknown(use: Use, argument: syntax.Argument, keyword: syntax.Nam
     return "it takes " + describe.some([f"`{name}`" for name in names], 10)
 
 
-def _elsewhere(use: Use, argument: syntax.Argument, name: str, form: Form | None) -> Fix | str | None:
+def _elsewhere(use: CardUse, argument: syntax.Argument, name: str, form: Form | None) -> Fix | str | None:
     """Where a recipe has an argument that belongs to another statement; None for one that no statement has."""
     card, index = use.card, use.arguments.index(argument)
     word, value = SYNONYMS.get(name.lower(), name), shortened(argument.value.span.text)
@@ -246,7 +246,7 @@ def _elsewhere(use: Use, argument: syntax.Argument, name: str, form: Form | None
     return None
 
 
-def _inside_call(use: Use, argument: syntax.Argument, name: str) -> Fix | None:
+def _inside_call(use: CardUse, argument: syntax.Argument, name: str) -> Fix | None:
     """`optimizer adamw, lr=1e-3`: the argument is the call's, not the statement's."""
     first = use.arguments[0]
     if use.card.kind != "statement" or first.keyword is not None:

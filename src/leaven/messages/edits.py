@@ -106,14 +106,14 @@ def _addition(
 ) -> Fix | str:
     """How to add the statement that an edit would change, with what else it needs."""
     card = statement_card(target.path, owner)
-    given = {a.keyword.path: a.value.span.text for a in edit.arguments if a.keyword}
+    arguments = {a.keyword.path: a.value.span.text for a in edit.arguments if a.keyword}
     if card is None:
-        name, value = next(iter(given.items()), ("", ""))
+        name, value = next(iter(arguments.items()), ("", ""))
         option = option_for_argument(edit.span, name, value, statements) if _is_option(edit) and name else None
         return option or "no statement has that name; `leaven catalog search` lists all names"
-    statement = new_statements.new_statement(card, given)
+    statement = new_statements.new_statement(card, arguments)
     written = new_statements.with_option(statement) if _is_option(edit) else statement
-    if not new_statements.is_pasteable(card, given) or edit.block is not None:
+    if not new_statements.is_pasteable(card, arguments) or edit.block is not None:
         return f"to add it, the usage is `{written}`"
     add = write_option if _is_option(edit) else write
     return add(edit.span, written, "to add it, write ")

@@ -164,18 +164,18 @@ def instead_of_name(name: syntax.Name, parameter: Parameter) -> Fix | None:
     if "transforms" not in parameter.types:
         return by_tag(name.span, name.path)
     start, source = name.span.start, name.span.source
-    found = re.match(habits.RAND_AUGMENT, source.text[start : start + _LOOKAHEAD])
-    return rand_augment(source.span(start, start + found.end())) if found else None
+    policy = re.match(habits.RAND_AUGMENT, source.text[start : start + _LOOKAHEAD])
+    return rand_augment(source.span(start, start + policy.end())) if policy else None
 
 
 def rand_augment(value: Span, parameter: str = "transforms") -> Fix | None:
     """`rand-m9-mstd0.5`: timm's name of a policy, in quotes or not; as an argument, its magnitude."""
-    found = re.fullmatch(habits.RAND_AUGMENT, value.text.strip('"'))
-    if found is None or parameter not in ("num_ops", "policy", "transforms"):
+    policy = re.fullmatch(habits.RAND_AUGMENT, value.text.strip('"'))
+    if policy is None or parameter not in ("num_ops", "policy", "transforms"):
         return None
-    said = dict(re.findall(r"-([mn])(\d+)", value.text))
-    strength = round(min(int(said.get("m", _LAST_OF_TIMM)), _LAST_OF_TIMM) * _LAST_MAGNITUDE / _LAST_OF_TIMM)
-    arguments = f"num_ops={said['n']}, magnitude={strength}" if "n" in said else f"magnitude={strength}"
+    settings = dict(re.findall(r"-([mn])(\d+)", value.text))
+    strength = round(min(int(settings.get("m", _LAST_OF_TIMM)), _LAST_OF_TIMM) * _LAST_MAGNITUDE / _LAST_OF_TIMM)
+    arguments = f"num_ops={settings['n']}, magnitude={strength}" if "n" in settings else f"magnitude={strength}"
     if parameter == "policy":  # auto_augment("rand-m9"), as timm has it
         before = re.search(
             r"\w+\(\s*(policy\s*=\s*)?$", value.source.text[max(0, value.start - _LOOKAHEAD) : value.start]

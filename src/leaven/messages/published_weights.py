@@ -56,8 +56,8 @@ def unknown_tag(name: str) -> str:
 def _cards(model: str) -> list[Card]:
     """The cards that a name may mean: first as recipes read it, then in any library."""
     bare = model.rpartition(".")[2]
-    found = [*lookup.find("model", model), *lookup.find("model", f"torchvision.{bare}"), *lookup.find("model", bare)]
-    return [card for number, card in enumerate(found) if card not in found[:number]]
+    cards = [*lookup.find("model", model), *lookup.find("model", f"torchvision.{bare}"), *lookup.find("model", bare)]
+    return [card for number, card in enumerate(cards) if card not in cards[:number]]
 
 
 def _listed(cards: list[Card]) -> str:

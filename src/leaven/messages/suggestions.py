@@ -127,7 +127,7 @@ def owner_of(argument: str) -> str:
 
 def owned_arguments() -> dict[str, str]:
     """The arguments that are often named alone, each with the statement that takes it, itself or in its call."""
-    found = dict.fromkeys(("pretrained", "weights", "head"), "model")
+    owners = dict.fromkeys(("pretrained", "weights", "head"), "model")
     for kind, example in (
         ("optimizer", "adamw"),
         ("optimizer", "sgd"),
@@ -138,11 +138,11 @@ def owned_arguments() -> dict[str, str]:
     ):
         for card in lookup.find(kind, example)[:1]:
             for parameter in card.parameters:
-                found.setdefault(parameter.name, example if kind == "statement" else kind)
-    return found
+                owners.setdefault(parameter.name, example if kind == "statement" else kind)
+    return owners
 
 
 def argument_of(owner: str, name: str, value: str = "…") -> str:
     """How an argument of that statement is written."""
-    given = f"{name}={shortened(value)}"
-    return f"`{owner} {EXAMPLES[owner]}({given})`" if owner in EXAMPLES else f"`{owner} {given}`"
+    argument = f"{name}={shortened(value)}"
+    return f"`{owner} {EXAMPLES[owner]}({argument})`" if owner in EXAMPLES else f"`{owner} {argument}`"

@@ -98,8 +98,8 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope, *, skip
 
 def sizes_on_disk(data: Invocation, described: DataFacts) -> Mapping[tuple[int, int], str]:
     """The heights and widths of images on disk, each with one that has it; empty where nobody knows."""
-    found = _on_disk(data, described, skips_bad=False) if data.card.data.on_disk and described.is_known else None
-    sizes = getattr(found, "sizes", None)
+    on_disk = _on_disk(data, described, skips_bad=False) if data.card.data.on_disk and described.is_known else None
+    sizes = getattr(on_disk, "sizes", None)
     return sizes() if sizes is not None else {}
 
 
@@ -127,26 +127,26 @@ def _task(data: Invocation, asked: Setting | None, scope: Scope) -> Task:
 def _target_settings(data: Invocation) -> tuple[Setting, ...]:
     """The arguments that say what is to be predicted, where the recipe has any. All are those of one task."""
     settings = [data.setting(name) for name in task_by_parameter()]
-    found = [s for s in settings if s is not None and s.value is not None and isinstance(s.origin, Written)]
-    return tuple(s for s in found if task_by_parameter()[s.name] == task_by_parameter()[found[0].name])
+    written = [s for s in settings if s is not None and s.value is not None and isinstance(s.origin, Written)]
+    return tuple(s for s in written if task_by_parameter()[s.name] == task_by_parameter()[written[0].name])
 
 
 def _on_disk(data: Invocation, described: DataFacts, skips_bad: bool) -> "OnDisk | None":
     """The object that reads the data on disk; None where an argument is known only when the recipe runs."""
     known, first = data.card.data, data.settings[0].value
-    given = _arguments(data, [s for s in data.settings[1:] if s.name not in task_by_parameter()])
+    arguments = _arguments(data, [s for s in data.settings[1:] if s.name not in task_by_parameter()])
     asked = _arguments(data, described.target)
-    if not isinstance(first, FilePath) or given is None or asked is None:
+    if not isinstance(first, FilePath) or arguments is None or asked is None:
         return None
     reader = described.task.reader(asked) if asked or not known.has_labels else None
     module, _, name = known.on_disk.rpartition(".")
     if known.has_columns:
-        given["target"] = reader
+        arguments["target"] = reader
     if known.endings:
-        given["endings"] = known.endings
+        arguments["endings"] = known.endings
     if known.skips_bad and skips_bad:
-        given["on_bad_file"] = "skip"
-    on_disk: OnDisk = getattr(import_module(module), name)(first.place, first.text, **given)
+        arguments["on_bad_file"] = "skip"
+    on_disk: OnDisk = getattr(import_module(module), name)(first.place, first.text, **arguments)
     return on_disk
 
 

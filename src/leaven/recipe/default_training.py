@@ -88,12 +88,12 @@ class Rate(Record):
 def with_default_rate(optimizer: Optimizer, start: Start, freezing: Freezing | None) -> Optimizer:
     """AdamW with a learning rate where the recipe gives none; another optimizer keeps its library's default."""
     call = optimizer.invocation
-    given = call.setting("lr")
-    if call.card.name != "torch.AdamW" or given is None or is_written(given.origin):
+    rate = call.setting("lr")
+    if call.card.name != "torch.AdamW" or rate is None or is_written(rate.origin):
         return optimizer
     chosen = _rate(start, freezing)
     origin = Default(chosen.reason)
-    call = call.with_setting(replace(given, value=chosen.rate, origin=origin))
+    call = call.with_setting(replace(rate, value=chosen.rate, origin=origin))
     groups = optimizer.groups
     if chosen.new is not None and not groups:
         assert start.layers is not None

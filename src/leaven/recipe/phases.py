@@ -116,8 +116,8 @@ class PhaseReader:
         """`own` are the statements that are for this phase alone, `named` is where it says `phase`."""
         placed = recognise(statements, "phase", self.scope, self.known)
         inside = by_name(placed)
-        found = [self._technique(one) for one in placed if one.card.statement.is_technique]
-        solver = solver_among(filter(None, found))
+        read_techniques = [self._technique(one) for one in placed if one.card.statement.is_technique]
+        solver = solver_among(filter(None, read_techniques))
         if solver is not None:
             inside, epochs = self._without_loop(inside, epochs, solver, own)
         for one in chain.from_iterable(inside.values()):
@@ -128,7 +128,7 @@ class PhaseReader:
         loss, schedule = self.statements.call(inside, "loss"), self.statements.call(inside, "schedule")
         optimizer = self._optimizer(inside)
         early_stop = self.statements.bound(inside["early_stop"][-1]) if "early_stop" in inside else None
-        techniques: tuple[AnyTechnique, ...] | None = _complete(found)
+        techniques: tuple[AnyTechnique, ...] | None = _complete(read_techniques)
         overrides = _complete([self._override(one) for one in inside.get("override", ())])
         if "early_stop" in inside and early_stop is None:
             return None
@@ -236,5 +236,5 @@ def _pruning(technique: Technique) -> Pruning | None:
 
 def _complete(parts: Sequence[T | None]) -> tuple[T, ...] | None:
     """All parts, or None if one of them has an error."""
-    found = tuple(part for part in parts if part is not None)
-    return found if len(found) == len(parts) else None
+    complete = tuple(part for part in parts if part is not None)
+    return complete if len(complete) == len(parts) else None

@@ -48,11 +48,11 @@ def channels_through(
 ) -> tuple[tuple[Invocation, int | None], ...]:
     """Each stage with the number of channels that reach it, as far as they are known."""
     shape = Shape("image", channels, size[0] if size else None)
-    found = []
+    reached = []
     for stage in stages:
-        found.append((stage, shape.channels))
+        reached.append((stage, shape.channels))
         shape = _after(stage, shape) if stage.card.kind != "user" else Shape("any", None)
-    return tuple(found)
+    return tuple(reached)
 
 
 def _after(stage: Invocation, shape: Shape) -> Shape:

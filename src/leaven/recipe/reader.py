@@ -49,11 +49,11 @@ def model_layers(
     Shapes and costs are those for images of the size, where it is known.
     """
     reader = open_reader(source, given or Options(), run_code, requires_args=False)
-    found = reader.read_model_and_data(require_data=False)
-    model, scope, layers = found.model, reader.scope, reader.scope.layers
+    foundation = reader.read_model_and_data(require_data=False)
+    model, scope, layers = foundation.model, reader.scope, reader.scope.layers
     if model is not None and layers is not None and size is not None and layers.trial_size != size:
-        answer = layers_at(size, model, found.model_facts, found.data_facts)
-        layers = _fitted(answer, model, found.data_facts) if answer is not None else layers
+        answer = layers_at(size, model, foundation.model_facts, foundation.data_facts)
+        layers = _fitted(answer, model, foundation.data_facts) if answer is not None else layers
     is_fitted = isinstance(model, Model) and model.head == NewHead(None)
     return scope.model_name, layers, scope.outputs if is_fitted else None, in_order(scope.diagnostics)
 

@@ -63,15 +63,15 @@ def longest_text(source: Invocation, config: Mapping[str, Any]) -> int | None:
 
 
 def _read(file: Path) -> dict[str, Any] | None:
-    found = _json(file)
-    return found if isinstance(found.get("model_type"), str) else None
+    config = _json(file)
+    return config if isinstance(config.get("model_type"), str) else None
 
 
 def _json(file: Path) -> dict[str, Any]:
     """The object in a file; empty where there is none."""
     with suppress(OSError, ValueError, RecursionError):
-        found = json.loads(file.read_bytes())
-        return found if isinstance(found, dict) else {}
+        content = json.loads(file.read_bytes())
+        return content if isinstance(content, dict) else {}
     return {}
 
 

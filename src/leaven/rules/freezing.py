@@ -26,10 +26,10 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
 
 def _without_effect(phases: Sequence[Phase]) -> Iterator[Diagnostic]:
     """`unfreeze` statements that do nothing in any phase."""
-    found = [one for phase in phases if phase.freezing is not None for one in phase.freezing.without_effect]
+    idle = [one for phase in phases if phase.freezing is not None for one in phase.freezing.without_effect]
     written = [one.origin for phase in phases for one in phase.techniques if isinstance(one, Unfreeze)]
-    origins = [one.origin for one in found]
-    for at, one in enumerate(found):
+    origins = [one.origin for one in idle]
+    for at, one in enumerate(idle):
         if one.origin not in origins[:at] and origins.count(one.origin) == written.count(one.origin):
             yield messages.unfrozen_in_vain(one.origin, one.replaced_by)
 

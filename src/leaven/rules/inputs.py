@@ -98,9 +98,9 @@ def _classes(draft: Draft) -> Iterator[Diagnostic]:
         return
     published = kept_classes(model, data.task)
     if published is not None and draft.data_facts.names:
-        found = match(draft.data_facts.names, published_classes(published))
-        if isinstance(found, Mismatch):
-            yield messages.class_names(found.fact, found.help, kept, data.source.origin, counted)
+        mismatch = match(draft.data_facts.names, published_classes(published))
+        if isinstance(mismatch, Mismatch):
+            yield messages.class_names(mismatch.fact, mismatch.help, kept, data.source.origin, counted)
     elif facts.classes != data.outputs and (model.pretrained or facts.layers is None):
         yield messages.class_count(facts.name, facts.classes, counted, kept, data.source.origin)
     elif published is None and model.pretrained and data.task.has_one_class:
@@ -119,8 +119,8 @@ def _unlike_labels(facts: ModelFacts, data: DataFacts) -> Mismatch | None:
     if not labels:
         return Mismatch(f"{facts.name} has no trained head to keep", _NEW_HEAD)
     if kind == "class" and names:
-        found = match(names, named_outputs(labels))
-        return found if isinstance(found, Mismatch) else None
+        mismatch = match(names, named_outputs(labels))
+        return mismatch if isinstance(mismatch, Mismatch) else None
     if kind == "binary" and names and tuple(names) != labels:
         told = f"the outputs of the model are {', '.join(labels[:LISTED])}, the labels {', '.join(names[:LISTED])}"
         return Mismatch(told, _NEW_HEAD)

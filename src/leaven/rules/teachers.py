@@ -158,8 +158,8 @@ def _outputs(shapes: dict[str, tuple[int, ...]], layers: Layers | None) -> int |
     if layers is None:
         return None
     heads = [p.name for p in layers.parameters if is_under(p.module_path, layers.head)]
-    found = (shape[0] for head in heads for name, shape in shapes.items() if shape and f".{name}".endswith(f".{head}"))
-    return next(found, None)
+    counts = (shape[0] for head in heads for name, shape in shapes.items() if shape and f".{name}".endswith(f".{head}"))
+    return next(counts, None)
 
 
 def _classes(teacher: Invocation, bundle: BundleFacts, data: DataFacts) -> Iterator[Diagnostic]:

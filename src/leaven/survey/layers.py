@@ -288,8 +288,8 @@ def _forward(model: nn.Module, inputs: Any, deadline: float) -> Trial:
 def _flops(counter: FlopCounterMode, model: nn.Module) -> dict[str, int]:
     """By module path; the counter puts the name of the model's class before it."""
     counts = counter.get_flop_counts()
-    found = {path: counts.get(_path(type(model).__name__, path)) for path, _ in model.named_modules()}
-    return {path: sum(kinds.values()) // _SAMPLES for path, kinds in found.items() if kinds}
+    by_path = {path: counts.get(_path(type(model).__name__, path)) for path, _ in model.named_modules()}
+    return {path: sum(kinds.values()) // _SAMPLES for path, kinds in by_path.items() if kinds}
 
 
 def _parts(model: nn.Module, request: dict[str, Any]) -> tuple[list[str], list[str], list[list[str]]]:

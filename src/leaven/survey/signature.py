@@ -156,14 +156,14 @@ def _assemble(parameters: Iterable[inspect.Parameter], documented: dict[str, tup
 
 def entry_of(parameter: inspect.Parameter, documented_type: str = "", summary: str = "") -> Entry:
     """One parameter as a dictionary."""
-    found, choices = words(parameter.annotation)
+    kinds, choices = words(parameter.annotation)
     default = parameter.default
     if parameter.annotation is _EMPTY:
-        found = _documented_words(documented_type)
+        kinds = _documented_words(documented_type)
     if default is not _EMPTY:
-        found |= _default_words(default, known=bool(found))
-    entry: Entry = {"name": parameter.name, "type": join(found)}
-    if choices and "choice" in found:
+        kinds |= _default_words(default, known=bool(kinds))
+    entry: Entry = {"name": parameter.name, "type": join(kinds)}
+    if choices and "choice" in kinds:
         entry["choices"] = choices
     if parameter.kind is parameter.KEYWORD_ONLY:
         entry["positional"] = False
@@ -198,15 +198,15 @@ def words(annotation: object) -> tuple[set[str], list[str]]:
     origin = typing.get_origin(annotation)
     if origin in (Union, types.UnionType):
         parts = [words(part) for part in typing.get_args(annotation)]
-        found = set().union(*(part for part, _ in parts))
+        kinds = set().union(*(part for part, _ in parts))
         lists = [part for part in typing.get_args(annotation) if "list" in words(part)[0]]
-        if lists == [Tensor] and found & {"int", "float"}:
-            found.discard("list")  # a number that may also be a tensor
+        if lists == [Tensor] and kinds & {"int", "float"}:
+            kinds.discard("list")  # a number that may also be a tensor
         if any(_is_enum(part) for part in typing.get_args(annotation)):
-            found -= {"text", "int"}  # a string, or in older code a number, that stands for a member of the enum
-        if not found - {"none"}:
-            found.add("any")
-        return found, [text for _, texts in parts for text in texts]
+            kinds -= {"text", "int"}  # a string, or in older code a number, that stands for a member of the enum
+        if not kinds - {"none"}:
+            kinds.add("any")
+        return kinds, [text for _, texts in parts for text in texts]
     if origin is Literal:
         return _literal_words(typing.get_args(annotation))
     if annotation is torch.dtype:
@@ -222,8 +222,8 @@ def words(annotation: object) -> tuple[set[str], list[str]]:
 
 
 def _literal_words(values: tuple[Any, ...]) -> tuple[set[str], list[str]]:
-    found = {"choice" if isinstance(value, str) else _WORDS.get(type(value), "any") for value in values}
-    return found, [value for value in values if isinstance(value, str)]
+    kinds = {"choice" if isinstance(value, str) else _WORDS.get(type(value), "any") for value in values}
+    return kinds, [value for value in values if isinstance(value, str)]
 
 
 def _default_words(default: object, known: bool) -> set[str]:
@@ -262,8 +262,8 @@ _DOCUMENTED = by_name(
 def _documented_words(text: str) -> set[str]:
     """Kinds of values from a docstring's `(int or sequence, optional)`; nothing unless every word is known."""
     text = re.sub(r"[`.,|/\[\]]|optional|\bor\b|\bof\b|\bints\b|\bfloats\b|default.*|, ", " ", text.lower())
-    found = {_DOCUMENTED.get(word, "any") for word in text.split()}
-    return set() if "any" in found else found
+    kinds = {_DOCUMENTED.get(word, "any") for word in text.split()}
+    return set() if "any" in kinds else kinds
 
 
 def join(found: set[str]) -> str:

@@ -63,13 +63,13 @@ def _targets(class_: type, by_task: Mapping[str, type]) -> tuple[TargetKind, ...
 
 def _common_arguments(metric: type) -> list[signatures.Entry]:
     """The arguments that every metric takes by `**kwargs`."""
-    found = re.findall(r'kwargs\.pop\(\s*"(\w+)",\s*(\w*)', inspect.getsource(metric.__init__))  # type: ignore[misc]
+    popped = re.findall(r'kwargs\.pop\(\s*"(\w+)",\s*(\w*)', inspect.getsource(metric.__init__))  # type: ignore[misc]
     switches = {"True": True, "False": False}
     return [
         {"name": name, "type": "bool", "default": switches[default], "positional": False}
         if default in switches
         else {"name": name, "type": "any", "positional": False}
-        for name, default in dict(found).items()
+        for name, default in dict(popped).items()
     ]
 
 
@@ -79,8 +79,8 @@ def _classes_by_task(class_: type) -> dict[str, type]:
         return {}
     import torchmetrics.classification as classification
 
-    found = {task: getattr(classification, task.capitalize() + class_.__name__, None) for task in _TASKS}
-    return {task: part for task, part in found.items() if inspect.isclass(part)}
+    by_task = {task: getattr(classification, task.capitalize() + class_.__name__, None) for task in _TASKS}
+    return {task: part for task, part in by_task.items() if inspect.isclass(part)}
 
 
 def _task_signature(class_: type, by_task: dict[str, type]) -> Signature:

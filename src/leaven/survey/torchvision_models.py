@@ -44,8 +44,8 @@ def survey(cards: CardFile) -> None:
         package = f"torchvision.models.{family}" if family in _TASKS else "torchvision.models"
         signature = signatures.read(entry).without({*_SUPPLIED, _FROZEN})
         is_detector = family == "detection"
-        given = {"weights_backbone": None} if is_detector else {}
-        construction = watch(entry, weights=None, progress=False, **given) if given or family not in _TASKS else None
+        extra = {"weights_backbone": None} if is_detector else {}
+        construction = watch(entry, weights=None, progress=False, **extra) if extra or family not in _TASKS else None
         known = constructor_signature(construction).names() if construction is not None else set()
         other = next((task for start, task in _OTHER_DETECTORS.items() if name.startswith(start)), None)
         backbone_layers = 6 if "mobilenet" in name else 5  # as torchvision counts them in `trainable_backbone_layers`

@@ -66,12 +66,12 @@ def _targets(class_: Any) -> tuple[TargetKind, ...]:
         "number": _compares_numbers,
         "binary": _compares_yes_and_no,
     }
-    found = []
+    kinds = []
     for kind, is_compared in trials.items():
         with suppress(TypeError, ValueError, RuntimeError), warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about shapes that are broadcast
-            found += [kind] * is_compared(class_())
-    return tuple(found)
+            kinds += [kind] * is_compared(class_())
+    return tuple(kinds)
 
 
 def _compares_classes(loss: Any) -> bool:
