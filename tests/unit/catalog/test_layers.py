@@ -28,7 +28,7 @@ def own_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 @pytest.mark.usefixtures("own_cache")
-def test_a_models_layers_are_told_and_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_layers_of_a_model_are_listed_and_cached(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(process, "run", at_work.in_a_new_process)
     told = ask(RESNET)
     assert told.error == ""
@@ -44,16 +44,14 @@ def test_a_models_layers_are_told_and_kept(monkeypatch: pytest.MonkeyPatch) -> N
     assert ask(RESNET, seconds=0.001) == told  # so short that only the cache can answer
 
 
-def test_arguments_that_a_model_refuses_are_told() -> None:
+def test_arguments_that_a_model_refuses_are_reported() -> None:
     told = ask({"target": "torchvision.models.resnet18", "arguments": {"wibble": 1}})
     assert "unexpected keyword argument 'wibble'" in told.error
     assert not told.is_unanswered
     assert told.parameters == ()
 
 
-def test_an_answer_that_takes_too_long_says_so_and_is_asked_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_timeout_is_reported_and_not_cached(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAVEN_CACHE", str(tmp_path))
     told = ask(RESNET, seconds=0.01)
     assert "longer than 0.01 seconds" in told.error
@@ -61,14 +59,14 @@ def test_an_answer_that_takes_too_long_says_so_and_is_asked_again(
     assert not [file for file in tmp_path.rglob("*") if file.is_file()]
 
 
-def test_a_damaged_answer_is_asked_for_again(own_cache: Path) -> None:
+def test_a_damaged_answer_is_computed_again(own_cache: Path) -> None:
     before = ask(RESNET)
     assert _changed(own_cache, lambda kept: kept[:1000])
     assert ask(RESNET) == before
 
 
 @pytest.mark.parametrize("head", ["", '"head":null,', '"head":7,', '"head":["wrong"],'])
-def test_an_answer_that_somebody_changed_is_asked_for_again(own_cache: Path, head: str) -> None:
+def test_an_edited_answer_is_computed_again(own_cache: Path, head: str) -> None:
     before = ask(RESNET)
     assert _changed(own_cache, lambda kept: kept.replace('"head":["fc"],', head))
     assert ask(RESNET) == before
@@ -114,6 +112,6 @@ def test_a_users_model_is_built_from_its_file_each_time(tmp_path: Path) -> None:
     assert ask(request).error == "RuntimeError: not today"
 
 
-def test_a_request_that_is_no_plain_data_is_refused() -> None:
+def test_a_request_that_is_not_plain_data_is_refused() -> None:
     with pytest.raises(TypeError):
         layers.ask({"target": "torchvision.models.resnet18", "arguments": {"norm_layer": object()}})

@@ -114,11 +114,11 @@ def test_names_that_are_equally_near_come_in_natural_order() -> None:
         ("loss", "torch."),
     ],
 )
-def test_a_name_that_means_nothing_of_that_kind_finds_nothing(kind: str, name: str) -> None:
+def test_a_name_of_another_kind_finds_nothing(kind: str, name: str) -> None:
     assert library.installed().find(kind, name) == []
 
 
-def test_a_transform_says_what_it_needs() -> None:
+def test_the_traits_of_transforms() -> None:
     crop = card("transform", "random_resized_crop")
     size = parameter("transform", "random_resized_crop", "size")
     assert (size.required, size.types) == (True, ("int", "list"))
@@ -136,7 +136,7 @@ def test_random_may_be_left_out_only_where_nothing_else_has_the_name() -> None:
     assert "rotation" in library.installed().names("transform")
 
 
-def test_a_model_knows_what_its_weights_were_trained_with() -> None:
+def test_the_traits_of_published_weights() -> None:
     for name in ("timm.resnet18", "torchvision.resnet18"):
         model = card("model", name).model
         assert model.input_size == (3, 224, 224)
@@ -172,7 +172,7 @@ def test_a_models_arguments_are_those_of_the_class_it_builds() -> None:
     assert (size.default, size.types) == ((224, 224), ("int", "list"))
 
 
-def test_what_a_models_function_fixes_is_no_argument() -> None:
+def test_arguments_fixed_by_a_models_function_are_not_parameters() -> None:
     vgg, vit = card("model", "torchvision.vgg16"), card("model", "torchvision.vit_b_16")
     assert vgg.parameter("dropout") is not None
     assert vgg.parameter("features") is None
@@ -224,7 +224,7 @@ def named(kind: str, is_so: Callable[[Card], bool]) -> set[str]:
     return {card.name for card in cards if is_so(card)}
 
 
-def test_an_optimizer_says_what_it_needs_of_the_loop() -> None:
+def test_the_traits_of_optimizers() -> None:
     assert named("optimizer", lambda card: card.optimizer.needs_closure) == {"torch.LBFGS"}
     assert named("optimizer", lambda card: card.optimizer.is_second_order) == {"timm.adahessian"}
 
@@ -324,7 +324,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return made
 
 
-def test_the_index_is_made_once_and_the_user_is_told(place: Place) -> None:
+def test_the_index_is_built_once_with_a_message(place: Place) -> None:
     said: list[str] = []
     first = place.library()
     first.prepare(said.append)
@@ -346,7 +346,7 @@ def test_another_version_gets_an_index_of_its_own(place: Place) -> None:
 
 
 @pytest.mark.parametrize("damage", [b"", b"\x00" * 64, b'{"format":1,"checksum":0}\n{}'])
-def test_a_damaged_file_is_made_again(place: Place, damage: bytes) -> None:
+def test_a_damaged_file_is_rebuilt(place: Place, damage: bytes) -> None:
     place.library().names("optimizer")
     place.file("optimizer.jsonl").write_bytes(damage)
     again = place.library()
@@ -356,7 +356,7 @@ def test_a_damaged_file_is_made_again(place: Place, damage: bytes) -> None:
 
 
 @pytest.mark.parametrize("where", [0.3, 0.6, 0.99])
-def test_a_file_that_was_cut_or_changed_is_made_again(place: Place, where: float) -> None:
+def test_a_truncated_or_edited_file_is_rebuilt(place: Place, where: float) -> None:
     place.library().names("optimizer")
     file = place.file("optimizer.jsonl")
     whole = file.read_bytes()
@@ -368,7 +368,7 @@ def test_a_file_that_was_cut_or_changed_is_made_again(place: Place, where: float
 
 
 @pytest.mark.parametrize("damage", ['{"absent"', '{"absent":{"torch":5}}', "{}", "[]", "5"])
-def test_a_damaged_table_of_libraries_is_made_again(place: Place, damage: str) -> None:
+def test_a_damaged_table_of_libraries_is_rebuilt(place: Place, damage: str) -> None:
     place.library().names("optimizer")
     place.file("libraries.jsonl").write_text(damage)
     again = place.library()
@@ -376,13 +376,13 @@ def test_a_damaged_table_of_libraries_is_made_again(place: Place, damage: str) -
     assert again.names("optimizer") == ("sgd",)
 
 
-def test_a_missing_file_is_made_again_but_not_for_ever(place: Place) -> None:
+def test_a_missing_file_is_rebuilt_once(place: Place) -> None:
     assert place.library().names("model") == ()  # the quick survey knows no models
     assert place.surveys == 2
 
 
 @pytest.mark.skipif(os.name == "nt", reason="there, no temporary folder is the user's alone")
-def test_without_a_cache_it_is_still_made_once_and_the_user_is_told_why(
+def test_without_a_writable_cache_the_index_is_built_once_with_a_message(
     place: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(place.folder))
@@ -475,7 +475,7 @@ def test_a_library_that_breaks_is_tried_again_after_a_while(place: Place) -> Non
 
 @pytest.mark.skipif(os.name == "nt", reason="links are another matter there")
 @pytest.mark.parametrize("obstacle", ["file", "dangling link", "looping link"])
-def test_what_stands_in_the_way_of_the_index_goes(place: Place, obstacle: str) -> None:
+def test_anything_in_the_place_of_the_index_is_removed(place: Place, obstacle: str) -> None:
     folder = place.file("x").parent
     folder.parent.mkdir(parents=True)
     if obstacle == "file":
@@ -507,7 +507,7 @@ def test_a_module_in_the_place_of_a_library_gets_an_index_of_its_own(
     assert len(keys) == 3
 
 
-def test_a_survey_that_is_not_there_is_told(place: Place) -> None:
+def test_a_missing_survey_is_reported(place: Place) -> None:
     assert "No module named" in Library(place.key, survey="leaven.survey.nothing").absent()["timm"]
 
 

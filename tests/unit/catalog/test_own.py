@@ -54,7 +54,7 @@ def of_kind(kind: str) -> list[Card]:
 
 
 @every_card
-def test_a_card_says_in_a_sentence_what_it_is(card: Card) -> None:
+def test_the_summary_of_a_card_is_one_sentence(card: Card) -> None:
     assert card.summary.endswith(".")
     assert card.summary[0].isupper() or card.summary[0].isdigit()
     assert all(parameter.summary and not parameter.summary.endswith(".") for parameter in card.parameters)
@@ -272,7 +272,7 @@ def test_a_kind_without_traits_takes_no_further_keys() -> None:
 
 
 @every_card
-def test_parameters_that_are_spoken_of_exist(card: Card) -> None:
+def test_parameters_named_in_articles_exist(card: Card) -> None:
     names = {parameter.name for parameter in card.parameters}
     conditions = [parameter.only_if for parameter in card.parameters if parameter.only_if]
     spoken_of = {*card.exactly_one_of, *(each.less_than for each in card.parameters)}
@@ -341,13 +341,13 @@ def test_a_library_has_what_the_card_promises_to_call(card: Card) -> None:
 
 
 @pytest.mark.parametrize(("card", "parameter"), [(card, each) for card, each in PARAMETERS if each.calls])
-def test_what_is_called_in_place_of_a_cards_target_takes_the_parameter(card: Card, parameter: Parameter) -> None:
+def test_the_function_called_for_a_parameter_takes_it(card: Card, parameter: Parameter) -> None:
     module, _, name = parameter.calls.rpartition(".")
     assert parameter.name in inspect.signature(getattr(import_module(module), name)).parameters
     assert not any(other.required for other in card.parameters)  # they are not passed to it
 
 
-def test_the_starter_is_built_on_the_net_that_its_weights_belong_to() -> None:
+def test_the_starter_is_built_on_the_model_of_its_weights() -> None:
     card = read("model", "efficientnet_lite0")
     assert card.name == "starters.efficientnet_lite0"
     assert card.model.timm_name == "tf_efficientnet_lite0"

@@ -37,7 +37,7 @@ def taken(annotation: str) -> Parameter:
         ("dict[str, int]", "any"),
     ],
 )
-def test_an_annotation_says_what_a_recipe_may_write(annotation: str, type_: str) -> None:
+def test_annotations_become_types_of_parameters(annotation: str, type_: str) -> None:
     assert taken(annotation).type == type_
 
 

@@ -14,7 +14,7 @@ def statements(text: str) -> str | None:
     return as_statements(name, block)
 
 
-def test_phases_are_said_as_a_whole() -> None:
+def test_phases_are_suggested_as_a_whole() -> None:
     text = "phases:\n  - name: head\n    epochs: 3\n    freeze: all - head\n  - epochs: 5\n"
     assert statements(text) == 'phase "head", epochs=3 { freeze all - head }; phase "phase 2", epochs=5'
 
@@ -28,5 +28,5 @@ def test_phases_are_said_as_a_whole() -> None:
     ],
     ids=["in a list", "by name", "without a value"],
 )
-def test_what_can_not_be_said_is_not_left_out(text: str) -> None:
+def test_a_block_that_can_not_be_converted_gets_no_suggestion(text: str) -> None:
     assert statements(text) is None

@@ -39,7 +39,7 @@ def options(command: str) -> Options:
         "arg.lr=1",
     ],
 )
-def test_what_is_suggested_for_a_setting_works(setting: str) -> None:
+def test_suggested_settings_work(setting: str) -> None:
     source = Source("recipe.leaven", RECIPE)
     (report,) = leaven.check(source, Options(settings=(setting,))).diagnostics
     assert report.fix is not None

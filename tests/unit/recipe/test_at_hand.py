@@ -36,7 +36,7 @@ def test_a_teachers_weights_too(tmp_path: Path) -> None:
     assert [report.id for report in errors(taught, tmp_path)] == ["missing-weights"]
 
 
-def test_with_the_package_nothing_is_said(tmp_path: Path) -> None:
+def test_with_the_package_nothing_is_reported(tmp_path: Path) -> None:
     taught = 'model resnet18()\ndata torchvision.imagenet(".")\ndistill efficientnet_lite0(pretrained=true)\n'
     assert not errors("model efficientnet_lite0(pretrained=true)\ndata digits()\n")
     assert not errors(taught, tmp_path)

@@ -24,7 +24,7 @@ def ids(text: str, folder: Path = Path(), options: Options | None = None) -> lis
     return [report.id for report in check(text, folder, options).diagnostics if report.is_error]
 
 
-def test_a_transform_may_stand_without_brackets() -> None:
+def test_a_transform_needs_no_parentheses() -> None:
     assert ids("model resnet18()\ndata digits() { eval rgb -> resize(32); train horizontal_flip }\n") == []
     assert ids("model resnet18()\ndata digits() { train no_such_transform }\n") == ["unknown-name"]
 
@@ -70,7 +70,7 @@ def test_a_table_may_have_any_separator(tmp_path: Path) -> None:
     assert ids(recipe.format(","), tmp_path) == ["wrong-format"]
 
 
-def test_an_argument_without_a_default_may_stand_anywhere(tmp_path: Path) -> None:
+def test_an_argument_without_a_default_may_be_anywhere(tmp_path: Path) -> None:
     text = """\
 arg photos: path
 arg size: int
@@ -122,7 +122,7 @@ def test_the_block_of_a_change_that_can_not_be_read() -> None:
     assert "missing-comma" in ids('model resnet18()\ndata digits()\noptimizer sgd { change "" 1 { group } }\n')
 
 
-def test_no_data_is_not_the_folder_one_stands_in(tmp_path: Path) -> None:
+def test_missing_data_is_not_the_current_folder(tmp_path: Path) -> None:
     assert ids(HEAD, tmp_path, Options(data="")) == ["missing-value"]
 
 

@@ -83,7 +83,7 @@ def test_with_few_samples_batch_norms_are_frozen() -> None:
         "optimizer adamw() { group norms, weight_decay=0.0 }",
     ],
 )
-def test_a_recipe_that_says_what_happens_to_layers_is_left_as_it_is(said: str) -> None:
+def test_a_recipe_that_freezes_layers_gets_no_default_freezing(said: str) -> None:
     assert not norms_are_frozen(phases(REUSED + said)[0])
 
 

@@ -73,7 +73,7 @@ def test_an_empty_recipe_that_extends_another_is_that_one(body: list[str]) -> No
 
 @given(bodies, bodies)
 @quick
-def test_what_extends_replaces_what_has_the_same_key(base: list[str], later: list[str]) -> None:
+def test_an_extending_statement_replaces_the_one_with_its_key(base: list[str], later: list[str]) -> None:
     replaced = {statement.partition(" ")[0] for statement in later}
     kept = [statement for statement in base if statement.partition(" ")[0] not in replaced]
     extended = checked('extends "base.leaven"\n' + "\n".join(later), base=lines(*base))
@@ -82,7 +82,7 @@ def test_what_extends_replaces_what_has_the_same_key(base: list[str], later: lis
 
 @given(bodies, st.sampled_from(STATEMENTS))
 @quick
-def test_what_is_added_and_dropped_was_never_there(body: list[str], added: str) -> None:
+def test_adding_and_dropping_a_statement_changes_nothing(body: list[str], added: str) -> None:
     name = added.partition(" ")[0]
     rest = [statement for statement in body if statement.partition(" ")[0] != name]
     dropped = checked(f'extends "base.leaven"\ndrop {name}\n', base=lines(*rest, added))
@@ -151,7 +151,7 @@ def test_an_option_is_the_default_that_it_replaces(kind: tuple[str, list[str]], 
 
 @given(bodies, bodies, st.booleans())
 @quick
-def test_what_is_shown_is_the_recipe(top: list[str], inside: list[str], has_phases: bool) -> None:
+def test_the_shown_text_is_the_recipe(top: list[str], inside: list[str], has_phases: bool) -> None:
     """With everything filled in, and formatted."""
     outside = ("metrics", "train", "log", "checkpoint", "output")
     within = [statement for statement in inside if not statement.startswith(outside)]

@@ -104,7 +104,7 @@ def test_ten_times_the_mistakes_are_about_ten_times_the_work(written: Callable[[
     compare(HEAD + written(few), HEAD + written(10 * few), is_right=False)
 
 
-def test_what_stands_at_the_top_is_looked_at_once_for_all_phases() -> None:
+def test_statements_at_the_top_are_read_once_for_all_phases() -> None:
     tops, phases = "freeze layer1.0.conv1\n" * 300, "".join(f'phase "p{at}", epochs=1\n' for at in range(300))
     each_alone = calls(HEAD + tops) + calls(HEAD + phases)
     assert calls(HEAD + tops + phases) < each_alone + 50 * 300 * 300
@@ -114,7 +114,7 @@ SLOW = [pytest.param(written, marks=pytest.mark.slow) for written in (everything
 
 
 @pytest.mark.parametrize("written", [phases, freezes, *SLOW])
-def test_no_function_loops_over_what_it_has_already_seen(written: Callable[[int], str]) -> None:
+def test_no_function_loops_over_earlier_items(written: Callable[[int], str]) -> None:
     few, many = (lines(HEAD + written(count)) for count in (100, 1_000))
     unequal = {code.co_qualname: (few[code], many[code]) for code in many if many[code] > 12 * few[code] + 1_000}
     assert not unequal

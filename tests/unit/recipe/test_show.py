@@ -31,7 +31,7 @@ def comment(lines: list[str], start: str) -> str:
     return next(line for line in lines if line.strip().startswith(start)).partition("# ")[2]
 
 
-def test_a_line_that_says_nothing_that_is_shown_is_not_credited() -> None:
+def test_a_line_without_shown_settings_is_not_credited() -> None:
     lines = shown("model resnet18()\ndata digits()\ntrain epochs=3\n")
     assert comment(lines, "train batch=32") == "default"
     assert comment(lines, 'phase "train", epochs=3') == "default: one phase with everything, epochs from line 3"
@@ -43,7 +43,7 @@ def test_an_optimizer_without_arguments_has_those_of_its_library() -> None:
     assert comment(lines, "lr=0.002") == "default of torch"
 
 
-def test_what_an_option_sets_is_credited_to_it() -> None:
+def test_settings_of_an_option_are_credited_to_it() -> None:
     options = Options(settings=('phase."fine-tune".epochs=3', "phase.head.optimizer.lr=5e-3", "train.batch=8"))
     lines = shown(TWO_PHASES, options)
     assert comment(lines, 'phase "fine-tune", epochs=3') == "line 5, epochs from option --set"
@@ -68,7 +68,7 @@ def test_a_checkpoint_takes_the_place_of_the_published_weights(tmp_path: Path, m
     assert recipe.model.weights.text == "last.pth"
 
 
-def test_what_is_shown_leads_to_the_same_files_from_the_recipes_folder(
+def test_shown_paths_lead_to_the_same_files_from_the_recipes_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -149,7 +149,7 @@ class TestInATerminal:
         assert max(map(len, fitted.splitlines())) <= max(width, 55)  # a component with its first argument is not broken
         assert sorted(_words(fitted)) == sorted(_words(plain))
 
-    def test_where_all_lines_fit_it_is_what_a_file_gets(self) -> None:
+    def test_output_that_fits_the_terminal_is_the_same_as_in_a_file(self) -> None:
         recipe = leaven.check(EXAMPLES / "quickstart.leaven").recipe
         assert recipe is not None
         assert show.to_text(recipe, 180) == show.to_text(recipe)

@@ -59,7 +59,7 @@ def test_a_bundle_for_another_number_of_classes_is_refused(tmp_path: Path, teach
     ]
 
 
-def test_classes_in_another_order_are_told_by_the_first_difference(tmp_path: Path) -> None:
+def test_classes_in_another_order_are_reported_at_the_first_difference(tmp_path: Path) -> None:
     write_bundle(tmp_path / "t.bundle", [*DIGITS[:4], "5", "4", *DIGITS[6:]])
     checked = check(tmp_path, WAYS[0])
     assert told(checked) == [("unequal-classes", "class 5 of the teacher is `5`, but class 5 of the data is `4`")]
@@ -94,7 +94,7 @@ def test_code_in_a_bundle_must_be_trusted(tmp_path: Path) -> None:
     assert told(check(tmp_path, 'bundle("t.bundle", trust_code=true)')) == []
 
 
-def test_a_bundle_in_place_of_the_model_is_told_with_its_name(tmp_path: Path) -> None:
+def test_a_bundle_as_the_model_is_reported_with_its_name(tmp_path: Path) -> None:
     write_bundle(tmp_path / "t.bundle", DIGITS)
     recipe = tmp_path / "r.leaven"
     recipe.write_text('model bundle("t.bundle")\ndata digits()\n', encoding="utf-8")
@@ -105,7 +105,7 @@ def test_a_bundle_in_place_of_the_model_is_told_with_its_name(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("prefix", ["", "module."])
-def test_safetensors_tell_their_outputs(tmp_path: Path, prefix: str) -> None:
+def test_the_outputs_of_safetensors_are_known(tmp_path: Path, prefix: str) -> None:
     teacher = 'efficientnet_lite0(weights="t.safetensors")'
     write_safetensors(tmp_path / "t.safetensors", {f"{prefix}classifier.weight": [7, 1280], "other.weight": [3, 3]})
     assert told(check(tmp_path, teacher)) == [
@@ -115,14 +115,14 @@ def test_safetensors_tell_their_outputs(tmp_path: Path, prefix: str) -> None:
     assert told(check(tmp_path, teacher)) == []
 
 
-def test_other_files_are_looked_at_when_they_are_loaded(tmp_path: Path) -> None:
+def test_other_files_are_checked_when_they_are_loaded(tmp_path: Path) -> None:
     (tmp_path / "t.pth").write_bytes(b"\x80\x02")
     assert told(check(tmp_path, 'resnet18(weights="t.pth")')) == [
         ("not-checked", "the classes of `t.pth` are known only when it is loaded")
     ]
 
 
-def test_a_mistake_that_holds_for_every_phase_is_told_once(tmp_path: Path) -> None:
+def test_an_error_in_every_phase_is_reported_once(tmp_path: Path) -> None:
     (tmp_path / "t.pth").write_bytes(b"\x80\x02")
     phases = 'phase "a", epochs=1 { mixup 0.1 }\nphase "b", epochs=1 { ema 0.9 }\n'
     assert len(told(check(tmp_path, 'resnet18(weights="t.pth")', more=phases))) == 1

@@ -44,7 +44,7 @@ def test_a_change_in_one_phase_stays_there(tmp_path: Path) -> None:
         assert rates == [n / 100 for n in range(1, 60)]
 
 
-def test_drop_leaves_what_is_written_beside_it(tmp_path: Path) -> None:
+def test_drop_leaves_statements_beside_it(tmp_path: Path) -> None:
     base = "model resnet18()\ndata digits()\nmixup 0.2\n"
     found = recipe(tmp_path, "top", base=base, top='extends "base.leaven"\ndrop mixup\nmixup 0.4\n')
     assert [use.invocation.value("alpha") for use in found.phases[0].techniques] == [0.4]

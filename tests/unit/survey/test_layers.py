@@ -103,7 +103,7 @@ def test_a_pipeline_of_components() -> None:
         ("other = 1", "AttributeError: module 'mine' has no attribute 'Net'"),
     ],
 )
-def test_a_users_file_that_fails_is_told_in_one_line(
+def test_a_failing_user_file_is_reported_in_one_line(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, code: str, error: str
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))

@@ -54,11 +54,11 @@ def entry(annotation: Any, default: Any = ...) -> dict[str, Any]:
         (Any, "any"),
     ],
 )
-def test_an_annotation_tells_the_kinds_of_values(annotation: Any, type_: str) -> None:
+def test_annotations_give_the_kinds_of_values(annotation: Any, type_: str) -> None:
     assert entry(annotation)["type"] == type_
 
 
-def test_a_default_widens_what_an_annotation_says() -> None:
+def test_a_default_widens_an_annotation() -> None:
     assert entry(int, (3, 3))["type"] == "int|list"
     assert entry(float, None)["type"] == "float|none"
     assert entry(float, 0)["type"] == "float"
@@ -69,14 +69,14 @@ def test_an_enum_is_written_by_its_values() -> None:
     assert (found["choices"], found["default"]) == (["nearest", "bicubic"], "bicubic")
 
 
-def test_without_an_annotation_only_a_telling_default_counts() -> None:
+def test_without_an_annotation_only_a_specific_default_counts() -> None:
     def taker(a, b=1, c=None, d=0.5, e="x", f=True, g=(1, 2)) -> None: ...  # type: ignore[no-untyped-def]
 
     types = {found["name"]: found["type"] for found in signature.read(taker).parameters}
     assert types == {"a": "any", "b": "any", "c": "any", "d": "float", "e": "text", "f": "bool", "g": "list"}
 
 
-def test_a_default_that_is_no_plain_value_is_told_in_words() -> None:
+def test_a_default_that_is_not_plain_is_described_in_words() -> None:
     found = entry(type[nn.Module], nn.ReLU)
     assert found["summary"] == "Default: ReLU."
     assert "default" not in found
@@ -122,7 +122,7 @@ DOCUMENTED = """Crops the :class:`~torch.Tensor` at `random <https://example.org
     """
 
 
-def test_a_docstring_tells_its_first_sentence_and_its_arguments() -> None:
+def test_a_docstring_gives_its_first_sentence_and_arguments() -> None:
     assert first_sentence(DOCUMENTED) == "Crops the Tensor at random."
     told = described_arguments(DOCUMENTED)
     assert told["size"] == ("int or sequence", "Expected size.")

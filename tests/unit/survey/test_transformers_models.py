@@ -30,7 +30,7 @@ def test_selectors_are_compared_with_its_layers(folder: Path, selector: str) -> 
     assert len(layers.stages) == 3
 
 
-def test_a_layer_that_is_not_there_is_told(folder: Path) -> None:
+def test_a_missing_layer_is_reported(folder: Path) -> None:
     (folder / "r.leaven").write_text(RECIPE.format(selector='"bert.encoder.layre.0.*"'))
     checked = leaven.check(folder / "r.leaven")
     assert [found.id for found in checked.diagnostics if found.is_error] == ["unknown-layer"]
