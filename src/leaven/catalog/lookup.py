@@ -34,11 +34,6 @@ def names_at_hand(kind: str) -> list[str]:
     return names(kind) if library.installed().is_indexed() else [*own.names(kind)]
 
 
-def _natural_order(name: str) -> list[tuple[int, str]]:
-    """A sort key by which `lite2` comes before `lite10`."""
-    return [(int(part), "") if part.isdecimal() else (-1, part) for part in re.split(r"(\d+)", name)]
-
-
 def _distance(name: str, other: str) -> int:
     """How far apart the numbers in two names are, where they differ in nothing else."""
     numbers = [[int(digits) for digits in re.findall(r"\d{1,9}", each)] for each in (name, other)]
@@ -62,7 +57,9 @@ def nearest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
     close = get_close_matches(plain, folded, n=max(1, len(folded)), cutoff=0.7)
     ratios = {name: SequenceMatcher(None, name, plain).ratio() for name in close}
     close = [name for name in close if ratios[name] > ratios[close[0]] - 0.05]
-    close.sort(key=lambda name: (-ratios[name], _distance(name, plain), _natural_order(name)))
+    # In natural order, by which `lite2` comes before `lite10`.
+    parts = {name: [(int(d), "") if d.isdecimal() else (-1, d) for d in re.split(r"(\d+)", name)] for name in close}
+    close.sort(key=lambda name: (-ratios[name], _distance(name, plain), parts[name]))
     if not close and len(plain) >= 4:
         close = [name for name in folded if name.startswith(plain) or (len(name) >= 4 and plain.startswith(name))]
     return [folded[name] for name in close[:limit]]

@@ -65,7 +65,10 @@ def unequal_layers(ours: Setting, theirs: Setting) -> Diagnostic:
 
 
 def unknown_layer(setting: Setting, name: str, model: str, near: Sequence[str]) -> Diagnostic:
-    place = _within(span_of(setting.origin), quoted(name))
+    place = span_of(setting.origin)
+    at = place.text.find(quoted(name))
+    if at >= 0:  # else it is written in a `let`
+        place = place.source.span(place.start + at, place.start + at + len(quoted(name)))
     headline = f"{model} has no layer named `{name}`"
     fix = similar(place, [quoted(path) for path in near])
     return error("unknown-layer", headline, (place, "no layer matches"), fix=fix)
@@ -76,9 +79,3 @@ def unknown_phase(phase: Setting, phases: Sequence[str], near: Sequence[str]) ->
     headline = f'unknown phase "{phase.value}"'
     fix = similar(place, [quoted(name) for name in near]) or f"name one of {', '.join(map(quoted, phases))}"
     return error("unknown-phase", headline, (place, "not this phase or an earlier one"), fix=fix)
-
-
-def _within(span: Span, text: str) -> Span:
-    """Where a piece of text is; the whole span where it is not written there, but in a `let`."""
-    at = span.text.find(text)
-    return span if at < 0 else span.source.span(span.start + at, span.start + at + len(text))
