@@ -1,6 +1,6 @@
 """recipe.leaven, compiled by Leaven. Yours to read, run and edit.
 
-A small net learns from a large one how to see, and from its own past not to forget.
+A small net learns from a large one how to see, then gets smaller with its own past as its teacher.
 
 `# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
@@ -21,12 +21,15 @@ from leaven import bundle, runtime, techniques
 from leaven.components.conv import Conv
 from leaven.components.global_pool import GlobalPool
 from leaven.components.linear import Linear
+from leaven.components.res_block import ResBlock
 from leaven.tasks import classification as task
 
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description="A small net learns from a large one how to see, and from its own past not to forget.",
+        description=(
+            "A small net learns from a large one how to see, then gets smaller with its own past as its teacher."
+        ),
     )
     return runtime.parse(parser, output="runs/recipe")
 
@@ -49,9 +52,9 @@ def build_model(num_classes: int) -> nn.Module:
     return nn.Sequential(  # line 2
         Conv(1, 16),
         Conv(16, 32, stride=2),
-        Conv(32, 64, stride=2),
+        ResBlock(32, 32),
         GlobalPool(),
-        Linear(64, num_classes),
+        Linear(32, num_classes),
     )
 
 
@@ -69,12 +72,10 @@ def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 7
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
-            inputs, targets = mixup.on_batch(inputs, targets)
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
@@ -92,12 +93,12 @@ def train_taught(
     metrics: task.Metrics,
     model_before_taught: nn.Module,
 ) -> None:
-    """Phase "taught" (line 9): 4 epochs."""
-    phase = run.phase("taught", model, data, epochs=4)  # line 9
+    """Phase "taught" (line 8): 4 epochs."""
+    phase = run.phase("taught", model, data, epochs=4)  # line 8
     teacher = build_teacher()
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
-    hint = techniques.DistillFeatures(  # line 12
+    hint = techniques.DistillFeatures(  # line 11
         model=model,
         data=data,
         fabric=run.fabric,
@@ -110,7 +111,7 @@ def train_taught(
     )
     optimizer.add_param_group({"params": list(hint.parameters())})
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    distill = techniques.Distill(  # line 10
+    distill = techniques.Distill(  # line 9
         data=data,
         fabric=run.fabric,
         criterion=criterion,
@@ -120,7 +121,7 @@ def train_taught(
         method="dkd",
         beta=2,
     )
-    attention = techniques.DistillFeatures(  # line 11
+    attention = techniques.DistillFeatures(  # line 10
         model=model,
         data=data,
         fabric=run.fabric,
@@ -149,17 +150,98 @@ def train_taught(
     phase.finish()
 
 
+def train_shrink(
+    run: runtime.Run,
+    model: nn.Module,
+    data: runtime.Data,
+    metrics: task.Metrics,
+    model_before_shrink: nn.Module,
+) -> None:
+    """Phase "shrink" (line 13): 3 epochs."""
+    phase = run.phase("shrink", model, data, epochs=3)  # line 13
+    techniques.Prune(  # line 14
+        run=run,
+        data=data,
+        method=techniques.Structured(by="l2", of="flops"),
+        amount=50,
+        on=["0", "1", "2"],
+    ).on_model(model)
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    distill = techniques.Distill(  # line 15
+        data=data,
+        fabric=run.fabric,
+        criterion=criterion,
+        teacher=model_before_shrink,
+        temperature=2,
+        weight=0.5,
+    )
+    taught = phase.teacher_once(distill.teacher, data)  # the teacher runs once per image; batches have its outputs
+    model, optimizer = phase.setup(model, optimizer, schedule, distill=distill)
+
+    for epoch in phase.epochs():
+        for inputs, targets in phase.batches(taught.train):
+            outputs = model(inputs)
+            loss = criterion(outputs, targets)
+            loss = distill.on_loss(loss, inputs, outputs, targets)
+            phase.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            phase.log(loss)
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+    phase.finish()
+
+
+def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
+    """Phase "thin out" (line 17): 4 epochs."""
+    phase = run.phase("thin out", model, data, epochs=4)  # line 17
+    prune = techniques.Prune(  # line 18
+        run=run,
+        data=data,
+        method=techniques.Unstructured(),
+        amount=80,
+        on=["0", "1", "2"],
+        over=2,
+    )
+    prune.on_model(model)
+    criterion = nn.CrossEntropyLoss()
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    ema = techniques.Ema(model=model, decay=0.9)  # line 19
+    model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
+
+    for epoch in phase.epochs():
+        prune.before_epoch(phase)
+        for inputs, targets in phase.batches(data.train):
+            loss = criterion(model(inputs), targets)
+            phase.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            schedule.step()
+            ema.after_step(model)
+            phase.log(loss)
+        averaged = ema.model_for_eval(model)
+        phase.end_epoch(task.evaluate(run, averaged, data.val, metrics, criterion), weights=averaged)
+    ema.at_end(model)
+    phase.finish()
+
+
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=6)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=13)
     data = build_data()
     model = build_model(len(data.classes))
     metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
-    with run.training("alone", "taught"):  # `--finish` leaves it early
+    with run.training("alone", "taught", "shrink", "thin out"):  # `--finish` leaves it early
         train_alone(run, model, data, metrics)
         model_before_taught = runtime.frozen_copy(model)
         train_taught(run, model, data, metrics, model_before_taught)
+        model_before_shrink = runtime.frozen_copy(model)
+        train_shrink(run, model, data, metrics, model_before_shrink)
+        train_thin_out(run, model, data, metrics)
 
     run.load_best(model)
     scores = task.evaluate(run, model, data.test, metrics)

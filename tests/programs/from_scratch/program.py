@@ -33,6 +33,7 @@ def parse_args() -> argparse.Namespace:
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
+            T.RandomCrop(8, padding=1),  # line 5
             T.RandomAffine(10, translate=[0.1, 0.1]),  # line 5
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),

@@ -88,7 +88,7 @@ phase "all", epochs=2 {
 """
 EXTENDED = 'extends "recipe.leaven"\nimport "mine.py" as mine\noverride after_epoch, mine.report\n'
 WITH_OWN_CODE = ("own_code", "own_data")
-WITH_A_REPORT = ("detection", "distilled", "segmentation", "text_reviews", "smaller_net")
+WITH_A_REPORT = ("detection", "distilled", "segmentation", "text_reviews")
 NAMES = ("own", *WITH_OWN_CODE, *(pytest.param(name, marks=pytest.mark.slow) for name in WITH_A_REPORT))
 PYTHONS = {*keyword.kwlist, *dir(builtins), "__name__", "__main__", "__file__", "__builtins__"}
 FORMS: dict[str, Callable[[Plan], str]] = {"normal": emit, "standalone": standalone}
