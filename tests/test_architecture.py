@@ -27,7 +27,7 @@ def _allowed_imports() -> dict[str, set[str]]:
 
 
 COMPILER = ("language", "catalog", "messages", "statements", "binding", "recipe", "rules", "planning", "program")
-WORKSHOP = ("runtime", "techniques", "components", "tasks", "bundle")
+WORKSHOP = ("runtime", "techniques", "components", "tasks", "plain", "bundle")
 GROUND = ("files", "terminal", "cache", "formats", "targets", "sources", "plan")  # which both halves use
 ROOMS = _allowed_imports()
 HEAVY = {"torch", "torchvision", "timm", "torchmetrics", "lightning", "transformers"}

@@ -18,8 +18,8 @@ def _body(plan: Plan, values: Values) -> list[str]:
     if data.eval.is_tokenizing:
         names = ("tokenize", "tokenize")
     if not data.is_same:
-        lines += _transform(names[0], data.train, values)
-    lines += _transform(names[1], data.eval, values)
+        lines += transform_lines(names[0], data.train, values)
+    lines += transform_lines(names[1], data.eval, values)
     if isinstance(plan.task.predicts, NumberOutputs):
         lines.append("    # the numbers are standardised for training; scores are in their own units")
     lines += statement("dataset = ", values.call(data.source), cite_call(data.source))
@@ -37,7 +37,7 @@ def _body(plan: Plan, values: Values) -> list[str]:
     return [*lines, *statement("return ", call(values.runtime("Data"), *items), cited)]
 
 
-def _transform(name: str, transforms: Transforms, values: Values) -> list[str]:
+def transform_lines(name: str, transforms: Transforms, values: Values) -> list[str]:
     """The transforms; where they come from one place, it is cited once."""
     if transforms.is_tokenizing:
         (call_,) = transforms.calls

@@ -23,12 +23,12 @@ def loop(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared
     finish: dict[str, Code] = {"keep_optimizer": "True"} if phase.gives_optimizer else {}
     return [
         *statement("for epoch in ", call("phase.epochs", **stop), comment, suffix=":"),
-        *_unfreeze_later(phase, values),
-        *_indented(calls(techniques, "before_epoch"), 2),
+        *unfreeze_later(phase, values),
+        *indented(calls(techniques, "before_epoch"), 2),
         f"{INDENT * 2}for inputs, targets in phase.batches({train}.train):",
-        *_indented(_batch(phase, techniques, values, model), 3),
+        *indented(batch_lines(phase, techniques, values, model), 3),
         *_end_of_epoch(phase, techniques, values, model, data, run="phase.run" if is_shared else "run"),
-        *_indented(calls(techniques, "at_end"), 1),
+        *indented(calls(techniques, "at_end"), 1),
         *values.finish(phase, **finish),
     ]
 
@@ -39,7 +39,7 @@ def is_shareable(phase: TrainPhase, techniques: list[Used]) -> bool:
     return is_plain and not any(one.is_in_loop for one in techniques)
 
 
-def _unfreeze_later(phase: TrainPhase, values: Values) -> list[str]:
+def unfreeze_later(phase: TrainPhase, values: Values, epoch: str = "epoch") -> list[str]:
     """The line that unfreezes layers in the middle of a phase."""
     if not phase.unfreeze_later:
         return []
@@ -47,7 +47,7 @@ def _unfreeze_later(phase: TrainPhase, values: Values) -> list[str]:
     norms = phase.unfreeze_later[0].norms
     named: dict[str, Code] = {"norms": word_or_paths(norms)} if norms != "frozen" else {}
     cited = cite(*(reason for one in phase.unfreeze_later for reason in one.because))
-    code = call(values.runtime("unfreeze_by_epoch"), "phase.model", "epoch", *later, **named)
+    code = call(values.runtime("unfreeze_by_epoch"), "phase.model", epoch, *later, **named)
     return statement("", code, cited, depth=2)
 
 
@@ -60,29 +60,28 @@ def word_or_paths(layers: str | tuple[str, ...]) -> Code:
     return text(layers) if isinstance(layers, str) else _paths(layers)
 
 
-def _indented(lines: Iterable[str], depth: int) -> list[str]:
+def indented(lines: Iterable[str], depth: int) -> list[str]:
     return [f"{INDENT * depth}{line}" if line else "" for line in lines]
 
 
-def _batch(phase: TrainPhase, techniques: list[Used], values: Values, model: str) -> list[str]:
+def batch_lines(phase: TrainPhase, techniques: list[Used], values: Values, model: str) -> list[str]:
     """What happens to one batch."""
     first = list(calls(techniques, "on_batch"))
     loss = _loss(phase, techniques, values, model)
     steps = _step_lines(phase, techniques, values)
     if phase.optimizer.needs_closure:
-        return [*first, *_closure(loss, values), *steps, _log(phase)]
+        return [*first, *_closure(loss, values), *steps, _log(phase, values)]
     if phase.accumulate is not None:
         backward = flat(values.backward("loss / phase.batches_in_step"))
-        steps = ["if phase.is_step:", *_indented(steps, 1)]
-        return [*first, *loss, _cited(backward, phase.accumulate.because), *steps, _log(phase)]
+        steps = ["if phase.is_step:", *indented(steps, 1)]
+        return [*first, *loss, cited_line(backward, phase.accumulate.because), *steps, _log(phase, values)]
     graph = {"create_graph": "True"} if phase.optimizer.is_second_order else {}
     backward = flat(values.backward("loss", **graph))
-    return [*first, *_around([*loss, backward], techniques), *steps, _log(phase)]
+    return [*first, *_around([*loss, backward], techniques), *steps, _log(phase, values)]
 
 
-def _log(phase: TrainPhase) -> str:
-    has_names = phase.loss_by_model and phase.override("train_step") is None
-    return "phase.log(loss, losses)" if has_names else "phase.log(loss)"
+def _log(phase: TrainPhase, values: Values) -> str:
+    return values.log(has_names=phase.loss_by_model and phase.override("train_step") is None)
 
 
 def _loss(phase: TrainPhase, techniques: list[Used], values: Values, model: str) -> list[str]:
@@ -90,7 +89,7 @@ def _loss(phase: TrainPhase, techniques: list[Used], values: Values, model: str)
     if (own := phase.override("train_step")) is not None:
         criterion = "None" if phase.loss_by_model else "criterion"
         stepped = f"{values.names.user(own.function)}({model}, (inputs, targets), {criterion})"
-        return [_cited(f"loss = {stepped}", own.because)]
+        return [cited_line(f"loss = {stepped}", own.because)]
     if phase.loss_by_model:
         changed = list(calls(techniques, "on_loss", "losses"))
         return [f"losses = {model}(inputs, targets)  # dict of losses", "loss = sum(losses.values())", *changed]
@@ -103,7 +102,7 @@ def _loss(phase: TrainPhase, techniques: list[Used], values: Values, model: str)
 def _around(lines: list[str], techniques: list[Used]) -> list[str]:
     """Forward and backward as often as a technique asks for."""
     for line in calls(techniques, "around_step"):
-        lines = [f"for _ in {line}:", *_indented(lines, 1)]
+        lines = [f"for _ in {line}:", *indented(lines, 1)]
     return lines
 
 
@@ -114,7 +113,7 @@ def _closure(loss: list[str], values: Values) -> list[str]:
         "",
         "def closure(inputs: torch.Tensor = inputs, targets: torch.Tensor = targets) -> torch.Tensor:",
         "    optimizer.zero_grad()",
-        *_indented(loss, 1),
+        *indented(loss, 1),
         f"    {flat(values.backward('loss'))}",
         "    return loss",
         "",
@@ -125,8 +124,8 @@ def _closure(loss: list[str], values: Values) -> list[str]:
 def _step_lines(phase: TrainPhase, techniques: list[Used], values: Values) -> list[str]:
     lines = list(calls(techniques, "on_gradients"))
     if phase.clip is not None:
-        clipped = f"phase.clip_gradients(optimizer, max_norm={values.value(phase.clip.value)})"
-        lines.append(_cited(clipped, phase.clip.because))
+        clipped = values.clip(values.value(phase.clip.value))
+        lines.append(cited_line(flat(clipped), phase.clip.because))
     if not phase.optimizer.needs_closure:
         lines += ["optimizer.step()", "optimizer.zero_grad()"]
     if phase.schedule.stepped_by == "step":
@@ -155,7 +154,7 @@ def _end_of_epoch(
         rest.append(f"schedule.step(scores[{text(phase.schedule.score)}])")
     rest += calls(techniques, "after_epoch")
     if (own := phase.override("after_epoch")) is not None:
-        rest.append(_cited(f"{values.names.user(own.function)}(phase, {model}, scores)", own.because))
+        rest.append(cited_line(f"{values.names.user(own.function)}(phase, {model}, scores)", own.because))
     if phase.schedule.stepped_by == "score" or own is not None or any(one.has("after_epoch") for one in techniques):
         ended = [
             *statement("scores = ", scores, cited, depth=2),
@@ -163,8 +162,8 @@ def _end_of_epoch(
         ]
     else:
         ended = statement("", call("phase.end_epoch", scores, **more), cited, depth=2)
-    return [*_indented(averaged, 2), *ended, *_indented(rest, 2)]
+    return [*indented(averaged, 2), *ended, *indented(rest, 2)]
 
 
-def _cited(line: str, reasons: Iterable[Because]) -> str:
+def cited_line(line: str, reasons: Iterable[Because]) -> str:
     return commented(line, cite(*reasons))

@@ -9,18 +9,23 @@ from leaven.program.values import Values, cite, cite_call
 
 def build_model(model: BuildModel, values: Values, name: str = "build_model", *, is_teacher: bool = False) -> Function:
     with values.noting() as names:
-        code, cited = _built(model, values)
-        changes = [*_weights(model, values), *_head(model, values), *(_inputs(model, values) if is_teacher else ())]
-    if changes:
-        body = [*statement("model = ", code, cited), *changes, "    return model"]
-    else:
-        body = statement("return ", code, cited)
+        body = model_lines(model, values, "return ", is_teacher=is_teacher)
     types = {values.outputs: f"{values.outputs}: int", "channels": "channels: int", "args": ARGS}
     parameters = tuple(typed for parameter, typed in types.items() if parameter in names)
     decorator = values.runtime("model_builder")
     if decorator and not is_teacher:
         decorator += "  # lets the bundle rebuild the model"
     return Function(name, parameters, "nn.Module", body, decorator=decorator)
+
+
+def model_lines(model: BuildModel, values: Values, result: str, *, is_teacher: bool = False) -> list[str]:
+    """The lines that build a model, and then return it or assign it to `model`."""
+    code, cited = _built(model, values)
+    changes = [*_weights(model, values), *_head(model, values), *(_inputs(model, values) if is_teacher else ())]
+    if not changes:
+        return statement(result, code, cited)
+    returned = ["    return model"] if result == "return " else []
+    return [*statement("model = ", code, cited), *changes, *returned]
 
 
 def _built(model: BuildModel, values: Values) -> tuple[Code, str]:
@@ -39,7 +44,7 @@ def _weights(model: BuildModel, values: Values) -> list[str]:
     file: Code
     match model.weights:
         case StarterWeights(package) if not model.loads_itself:
-            file = call(values.runtime("packaged_weights"), text(package))
+            file = values.packaged(package)
         case FileWeights(place):
             file = values.value(place)
         case _:

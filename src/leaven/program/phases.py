@@ -83,7 +83,7 @@ def _shared_function(lines: list[str], plan: Plan, values: Values) -> Function:
     return Function(SHARED, parameters, "None", [*summary, *lines])
 
 
-def _given(phase: TrainPhase) -> tuple[str, ...]:
+def given_to_loop(phase: TrainPhase) -> tuple[str, ...]:
     """What the shared loop is given."""
     criterion = () if phase.loss_by_model else ("criterion",)
     return ("phase", *variables(phase), *criterion, "optimizer", "schedule", "metrics")
@@ -115,7 +115,7 @@ def _phase_function(
         parameters.append(ARGS)
     parameters += [f"{variable}: nn.Module" for variable in values.names.models_before.values() if variable in names]
     local = [f"    {variable} = {code}" for variable, code in FROM_DATA.items() if variable in names]
-    summary = docstring(_summary(phase), depth=1)
+    summary = docstring(phase_summary(phase), depth=1)
     return Function(name, tuple(parameters), "None", [*summary, *local, *body])
 
 
@@ -128,7 +128,7 @@ def _body(
         techniques = [one for one in techniques if one.prepares]
     built, teachers = built_once(techniques, values, teachers)
     lines = [*on_data(techniques, values, teachers), *_views(phase, values), *_phase(phase, values)]
-    lines += [*built, *_preparation(phase, techniques, values, teachers), *_freeze(phase, values)]
+    lines += [*built, *preparation(phase, techniques, values, teachers), *freezing(phase, values)]
     lines += _measured(phase, "precision", call("phase.choose_precision", text("32-true"), text("bf16-mixed")))
     if phase.stored:
         lines += _frozen_once(phase, plan)
@@ -136,23 +136,23 @@ def _body(
     if not phase.trains:
         return [*lines, *(f"    {line}" for line in calls(techniques, "at_end")), *values.finish(phase)]
     if phase.solver is not None:
-        return [*lines, *_criterion(phase, values), *_solve(phase, phase.solver, values)]
+        return [*lines, *build_criterion(phase, values), *_solve(phase, phase.solver, values)]
     lines += [
-        *_criterion(phase, values),
-        *_optimizer(phase, techniques, values, teachers),
+        *build_criterion(phase, values),
+        *build_optimizer(phase, techniques, values, teachers),
         *statement("schedule = ", values.call(phase.schedule.call), cite_call(phase.schedule.call)),
         *(line for one in techniques if one.is_made_last for line in made(one, values, teachers)),
         *taught(techniques, data)[0],
     ]
     if is_sharing:
-        return [*lines, *statement("", call(SHARED, *_given(phase)))]
+        return [*lines, *statement("", call(SHARED, *given_to_loop(phase)))]
     explained = next(each for each in plan.phases if each.trains and each.solver is None) is phase and not shared
     comment = values.what_setup_does if explained else ""  # once in a program
     begun = _begin(phase, techniques, values, model, comment)
     return [*lines, *begun, "", *loop(phase, techniques, values, is_shared=False)]
 
 
-def _summary(phase: TrainPhase) -> str:
+def phase_summary(phase: TrainPhase) -> str:
     """`Phase "head" (line 5): 10 epochs; 12,810 of 3,383,818 parameters trainable.`."""
     place = cite(*phase.because)
     told = f'Phase "{phase.name}"{f" ({place})" if place else ""}: {_length(phase)}'
@@ -188,7 +188,7 @@ def _phase(phase: TrainPhase, values: Values) -> list[str]:
     return statement("phase = ", values.phase(phase, **named), cite(*reasons))
 
 
-def _preparation(phase: TrainPhase, techniques: list[Used], values: Values, teachers: Teachers) -> list[str]:
+def preparation(phase: TrainPhase, techniques: list[Used], values: Values, teachers: Teachers) -> list[str]:
     """What changes the model before it is trained, in the order of the recipe; then what else must be there."""
     lines: list[str] = []
     for one in sorted(phase.steps, key=lambda step: step not in phase.preparations):
@@ -203,7 +203,7 @@ def _preparation(phase: TrainPhase, techniques: list[Used], values: Values, teac
     return lines
 
 
-def _freeze(phase: TrainPhase, values: Values) -> list[str]:
+def freezing(phase: TrainPhase, values: Values) -> list[str]:
     frozen = phase.freeze
     if frozen is None:
         return statement("", call(values.runtime("unfreeze"), "model")) if phase.unfreezes_all else []
@@ -233,7 +233,7 @@ def _measured(phase: TrainPhase, name: str, code: Code) -> list[str]:
     return statement("", code, ": ".join(filter(None, [*cited, *comment]))) if found else []
 
 
-def _criterion(phase: TrainPhase, values: Values) -> list[str]:
+def build_criterion(phase: TrainPhase, values: Values) -> list[str]:
     if phase.loss_by_model:
         return []
     suffix = ".to(run.device)" if phase.loss_has_tensors else ""
@@ -260,9 +260,9 @@ def _solve(phase: TrainPhase, solver: SolveHead, values: Values) -> list[str]:
     ]
 
 
-def _optimizer(phase: TrainPhase, techniques: list[Used], values: Values, teachers: Teachers) -> list[str]:
+def build_optimizer(phase: TrainPhase, techniques: list[Used], values: Values, teachers: Teachers) -> list[str]:
     optimizer = phase.optimizer
-    parameters: Code = call(values.runtime("trainable"), "model")
+    parameters = values.trainable()
     if optimizer.groups:
         groups = [_group(group, values) for group in optimizer.groups]
         parameters = call(values.runtime("parameter_groups"), "model", *groups)

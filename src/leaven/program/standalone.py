@@ -1,194 +1,117 @@
-"""A program that does not need Leaven: what it uses of Leaven is written into it, in its plain form.
+"""A program that does not need Leaven: one file with a plain training loop, and the helpers that it uses.
 
-Asks the same functions as the normal program for its parts. Which definitions it needs is decided in `library.py`, by
-the traits that `traits.py` reads from the plan. In place of a bundle, which only Leaven can read, such a program saves
-the weights.
+Asks the same functions as the normal program for what is the same in both; the loop is written with its checkpoints
+in sight. The helpers are copied from the room `plain`, techniques and components as they are (`definitions.py`). In
+place of a bundle, which only Leaven can read, such a program saves the weights.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from textwrap import wrap
 
-from leaven.plan.plan import Plan, StarterWeights, Task, TrainPhase
-from leaven.program.code import WIDTH, Code, Function, call, docstring, statement, text
-from leaven.program.data import build_data
-from leaven.program.emit import (
-    building_and_training,
-    described,
-    deterministic,
-    flag,
-    merged,
-    own_modules,
-    tested,
+from leaven.plan.plan import Plan, StarterWeights, Task
+from leaven.plan.values import Because, Call
+from leaven.program.code import (
+    CLASS_NAMES,
+    FROM_DATA,
+    WIDTH,
+    Code,
+    Function,
+    call,
+    docstring,
+    mapping,
+    statement,
+    text,
 )
-from leaven.program.imports import Imports, is_pythons
-from leaven.program.library import Definition, needed
-from leaven.program.model import build_model
-from leaven.program.names import Names, with_free_names
-from leaven.program.phases import phase_functions
+from leaven.program.definitions import PLAIN, Copied, Definition, copied
+from leaven.program.emit import described, deterministic, flag, merged, own_modules
+from leaven.program.model import model_lines
+from leaven.program.names import Names, function_names, with_free_names
+from leaven.program.plain_data import data_lines
+from leaven.program.plain_phases import phase_functions
+from leaven.program.plain_values import PlainImports, PlainValues, freezes_in_parts, models_of, techniques_of
 from leaven.program.techniques import teacher_functions
-from leaven.program.traits import DIGITS, checkpoint_setting, keeps, models_of, techniques_of, traits_of
-from leaven.program.values import Values, cite
+from leaven.program.values import cite
+from leaven.terminal.visible import visible
 
 MASK_FOLDER = "leaven.runtime.mask_folder"
-_LEFT_OUT = {"leaven.runtime.model_builder", "leaven.bundle.note_change"}  # they are for bundles
-_LOADERS = (("only_starters", "load_packaged"), ("plain_files", "load_file"))
-_OF_TARGETS = {  # helpers for tasks other than classification
-    "leaven.runtime.table": "table_of_targets",
-    "leaven.runtime.image_folder": "folder_of_targets",
-    "leaven.runtime.user_dataset": "user_targets",
-}
-_START = """\
-if __name__ == "__main__":
-    try:
-        main()
-    except KeyboardInterrupt:
-        print("\\ninterrupted; `--resume RUN` continues after the last epoch that was saved")
-        raise SystemExit(130) from None
-"""
-_PIP = {"PIL": "pillow", "sklearn": "scikit-learn", "torch_pruning": "torch-pruning"}
+_START = 'if __name__ == "__main__":\n    main()\n'
 
 
 def obstacles(plan: Plan) -> list[str]:
-    """What a standalone program can't do, in words for the user."""
-    found = []
-    if any(model.is_bundle for model in models_of(plan)):
-        found.append('it builds a model from a bundle (name the model: `resnet18(weights="teacher.bundle")`)')
-    if plan.data.source.target == "leaven.runtime.hub_dataset":
-        found.append("it reads a dataset of the Hub by its name (save it as a table: `parquet(…)`)")
+    """What a standalone program can't do, in words for the user, with the lines of the recipe."""
+    found: list[tuple[str, Sequence[Because]]] = []
+    for model in models_of(plan):
+        if model.is_bundle:
+            words = 'it builds a model from a bundle (name the model: `resnet18(weights="teacher.bundle")`)'
+            found.append((words, model.because))
+    source = plan.data.source
+    if source.target == "leaven.runtime.hub_dataset":
+        found.append(("it reads a dataset of the Hub by its name (save it as a table: `parquet(…)`)", source.because))
     if plan.data.matching is not None:
-        found.append("it matches labels by name with the outputs of a published head (remove `head=keep`)")
-    devices = plan.run.argument("devices")
-    if (devices is not None and devices.value not in ("auto", 1)) or plan.run.argument("strategy") is not None:
-        found.append("it trains on several devices")
+        words = "it matches labels by name with the outputs of a published head (remove `head=keep`)"
+        found.append((words, plan.data.matching.because))
+    for name, plain in (("devices", ("auto", 1)), ("strategy", ())):
+        given = plan.run.argument(name)
+        if given is not None and given.value not in plain:
+            found.append(("it trains on several devices", given.because))
     if not plan.task.has_eval_loss:
-        found.append("it trains a detector")
-    elif plan.task.moves_targets and plan.data.source.target != MASK_FOLDER:
-        found.append(f"it reads masks from {plan.data.source.text} (use `mask_folder`)")
-    if any(phase.solver is not None for phase in plan.phases):
-        found.append("it solves the head (remove `solver` of `linear_probe` to train it step by step)")
-    if any(phase.views is not None for phase in plan.phases):
-        found.append("it stores augmented views (remove `features` to augment in every epoch)")
-    return found
+        found.append(("it trains a detector", plan.model.because))
+    elif plan.task.moves_targets and source.target != MASK_FOLDER:
+        found.append((f"it reads masks from {source.text} (use `mask_folder`)", source.because))
+    for phase in plan.phases:
+        if phase.solver is not None:
+            words = "it solves the head (remove `solver` of `linear_probe` to train it step by step)"
+            found.append((words, phase.solver.because))
+        if phase.views is not None:
+            words = "it stores augmented views (remove `features` to augment in every epoch)"
+            found.append((words, phase.views.because))
+    return [f"{cited}: {words}" if (cited := cite(*because)) else words for words, because in found]
 
 
 def standalone(plan: Plan, file: str = "program.py") -> str:
     """The program as text, to be written to a file of that name; it ends with the same weights as the normal one."""
-    plan = _without_samples(_without_resplit(plan.asked or plan))
+    plan = plan.asked or plan
     return with_free_names(plan, lambda names: _written(plan, file, names))
 
 
 def _written(plan: Plan, file: str, names: Names) -> str:
-    parts = _Parts(plan, names)
-    own = parts.own
-    return "\n\n\n".join(
-        [
-            f"{_header(plan, file, parts.imports.packages())}\n\n"
-            + "\n".join(parts.imports.lines())
-            + _laid_out(parts.definitions),
-            "# -- the program" + ("\n\n" + "\n".join(own) if own else ""),
-            *("\n".join(each.lines()) for each in parts.functions),
-            _START,
-        ]
-    )
+    imports = PlainImports(plan)
+    imports.add("import argparse")
+    imports.add("from torch import nn")
+    values = PlainValues(imports, names, plan)
+    functions, defined = _functions(plan, values)
+    own = own_modules(plan, values)
+    parts = [*(["\n".join(own)] if own else []), *(["\n".join(defined)] if defined else [])]
+    program = "\n\n\n".join([*parts, *("\n".join(each.lines()) for each in functions), _START])
+    helpers = _helpers(plan, imports, program)
+    for module, name, here in helpers.imports:
+        imports.add_as(module, name, here)
+    header = f"{_header(plan, file, imports.packages())}\n\n" + "\n".join(imports.lines())
+    return f"{header}{_laid_out(helpers.definitions)}\n\n\n{program}"
 
 
-class _Parts:
-    """The imports, the definitions and the functions of a program."""
-
-    def __init__(self, plan: Plan, names: Names) -> None:
-        traits = traits_of(plan)
-        self.imports = imports = _PlainImports(traits)
-        for line in ("import argparse", "from torch import nn"):
-            imports.add(line)
-        values = _PlainValues(imports, names, plan.task, traits)
-        teachers = teacher_functions(plan, values)
-        built = [
-            build_data(plan, values),
-            build_model(plan.model, values),
-            *(function for _, function in teachers),
-            *phase_functions(plan, values, teachers),
-        ]
-        main = _main(plan, values, {function.name: function for function in built})
-        self.functions = [_parse_args(plan, values), *built, main]
-        self.own = own_modules(plan, values)
-        library = needed(
-            tuple(imports.targets), traits | ({"args"} if values.used_args else frozenset()), plan.task.name
-        )
-        self.definitions = library.definitions
-        for module, name, here in library.imports:
-            imports.add_as(module, name, here)
+def _functions(plan: Plan, values: PlainValues) -> tuple[list[Function], list[str]]:
+    """The functions of the program, and the class of its splits if it has one of its own."""
+    teachers = teacher_functions(plan, values)
+    training = phase_functions(plan, values, teachers)
+    defined, main = _main(plan, values, {function.name: function for function in training})
+    return [*(function for _, function in teachers), *training, main], defined
 
 
-def _without_resplit(plan: Plan) -> Plan:
-    """Digits have no splits that could be put together and split again."""
-    if plan.data.source.target != DIGITS:
-        return plan
-    split = plan.data.split
-    shares = tuple(each for each in split.arguments if each.name != "resplit")
-    return replace(plan, data=replace(plan.data, split=replace(split, arguments=shares)))
+def _helpers(plan: Plan, imports: PlainImports, program: str) -> Copied:
+    without = set()
+    if freezes_in_parts(plan):
+        without.add(f"{PLAIN}.freezing")
+    if not all(map(_is_simple_cosine, (phase.schedule.call for phase in plan.phases))):
+        without.add(f"{PLAIN}.schedules")
+    return copied(tuple(imports.targets), program, frozenset(without), bool(plan.user_modules))
 
 
-def _without_samples(plan: Plan) -> Plan:
-    """Which samples a task has is one of the traits."""
-    loading = tuple(each for each in plan.data.loading if each.name != "samples")
-    return replace(plan, data=replace(plan.data, loading=loading))
-
-
-class _PlainImports(Imports):
-    """Imports of other libraries; what the program uses of Leaven is written into it instead."""
-
-    def __init__(self, traits: frozenset[str]) -> None:
-        super().__init__()
-        self.targets: dict[str, None] = {}
-        self.renamed = {  # a program has a variable `split`, and starters load in another way than files
-            "leaven.runtime.split": "split_by_shares" if "shares" in traits else "split_samples",
-            "leaven.runtime.load_weights": next((name for trait, name in _LOADERS if trait in traits), "load_weights"),
-            **({"leaven.runtime.image_folder": "labelled_folder"} if "labelled_folder" in traits else {}),
-            **(_OF_TARGETS if "targets" in traits else {}),
-            **({"leaven.runtime.table": "text_table"} if "texts" in traits else {}),
-        }
-
-    def use(self, target: str) -> str:
-        if target.partition(".")[0] != "leaven":
-            return super().use(target)
-        if target in _LEFT_OUT:
-            return ""
-        module, _, name = target.rpartition(".")
-        name = self.renamed.get(target, name)
-        self.targets.setdefault(f"{module}.{name}")
-        return name
-
-    def add_as(self, module: str, name: str, here: str) -> None:
-        """Import something under a name."""
-        line = f"from {module} import {name}" if name else f"import {module}"
-        self.add(line if here == (name or module) else f"{line} as {here}")
-
-    def packages(self) -> list[str]:
-        """What must be installed, as pip calls it."""
-        roots = sorted({line.split()[1].partition(".")[0] for line in self._lines})
-        return [_PIP.get(root, root) for root in roots if not is_pythons(root)]
-
-
-class _PlainValues(Values):
-    """Writes as torch does it what the normal program leaves to the runtime."""
-
-    what_setup_does = "an interrupted run resumes here"
-
-    def __init__(self, imports: Imports, names: Names, task: Task, traits: frozenset[str]) -> None:
-        super().__init__(imports, names, task)
-        self.traits = traits
-
-    def phase(self, phase: TrainPhase, **named: Code) -> Code:
-        return call(self.runtime("Phase"), "run", text(phase.name), "model", "data", **named)
-
-    def finish(self, phase: TrainPhase, **named: Code) -> list[str]:
-        return super().finish(phase, **named) if "hands_over" in self.traits and not phase.is_last else []
-
-    def backward(self, loss: str, **options: str) -> Code:
-        if "wrapped" in self.traits:
-            return call("phase.run.fabric.backward", loss, **options)
-        return call(f"{loss if loss.isidentifier() else f'({loss})'}.backward", **options)
+def _is_simple_cosine(schedule: Call) -> bool:
+    """Whether a schedule is another one than cosine, or falls to zero after a warm-up over a share of the steps."""
+    warmup = schedule.argument("warmup")
+    is_share = warmup is None or isinstance(warmup.value, float)
+    return schedule.target != "leaven.runtime.cosine" or (is_share and schedule.argument("end") is None)
 
 
 def _laid_out(definitions: Sequence[Definition]) -> str:
@@ -201,10 +124,7 @@ def _laid_out(definitions: Sequence[Definition]) -> str:
 
 
 def _header(plan: Plan, file: str, packages: Sequence[str]) -> str:
-    lines = [
-        f"{plan.name}.leaven, compiled by Leaven. Yours to read, run and edit; it runs without Leaven.",
-        "",
-    ]
+    lines = [f"{plan.name}.leaven, compiled by Leaven. Yours to read, run and edit; it runs without Leaven.", ""]
     if plan.summary:
         lines += [*wrap(plan.summary, WIDTH), ""]
     lines += wrap("Helpers come first. `# line N` cites the recipe; code without one is a default.", WIDTH)
@@ -216,7 +136,39 @@ def _header(plan: Plan, file: str, packages: Sequence[str]) -> str:
     return "\n".join(docstring(*lines))
 
 
-def _parse_args(plan: Plan, values: Values) -> Function:
+# -- main
+
+
+def _main(plan: Plan, values: PlainValues, training: Mapping[str, Function]) -> tuple[list[str], Function]:
+    defined, data = data_lines(plan, values)
+    with values.in_place({**FROM_DATA, CLASS_NAMES.partition(":")[0]: "data.classes"}):
+        building = [*model_lines(plan.model, values, "model = "), *_metrics(plan, values)]
+    lines = [
+        *_parsed(plan, values),
+        *deterministic(plan, values),
+        *_run(plan, values),
+        "",
+        *data,
+        *building,
+        "",
+    ]
+    for phase, name in zip(plan.phases, function_names(plan), strict=True):
+        if phase.is_remembered:
+            copied = call(values.runtime("frozen_copy"), "model")
+            lines += statement(f"{values.names.models_before[phase.name]} = ", copied)
+        given = [parameter.partition(":")[0] for parameter in training[name].parameters]
+        lines += statement("", call(name, *given))
+    return defined, Function("main", (), "None", [*lines, *_tested_and_saved(plan, values)])
+
+
+def _metrics(plan: Plan, values: PlainValues) -> list[str]:
+    entries: dict[str, Code] = {metric.name: values.call(metric.call) for metric in plan.metrics}
+    cited = cite(*(reason for metric in plan.metrics for reason in metric.call.because))
+    return statement("metrics = ", mapping(entries), cited)
+
+
+def _parsed(plan: Plan, values: PlainValues) -> list[str]:
+    """The lines that read the command line."""
     lines = statement("parser = ", described(plan))
     for arg in plan.args:
         if arg.name in values.used_args and arg.name != "output":  # every program has that one
@@ -225,46 +177,66 @@ def _parse_args(plan: Plan, values: Values) -> Function:
     output = call("parser.add_argument", text("--output"), default=values.value(plan.output.value), help=text(where))
     resume = call("parser.add_argument", text("--resume"), metavar=text("RUN"), help=text(again))
     lines += [*statement("", output, cite(*plan.output.because)), *statement("", resume)]
-    parsed = call(values.runtime("parse_again"), "parser") if values.used_args else "parser.parse_args()"
-    return Function("parse_args", (), "argparse.Namespace", [*lines, *statement("return ", parsed)])
+    parsed = call(values.plain("run", "parse_again"), "parser") if values.used_args else "parser.parse_args()"
+    return [*lines, *statement("args = ", parsed)]
 
 
-def _main(plan: Plan, values: _PlainValues, functions: Mapping[str, Function]) -> Function:
-    named, cited = _run(plan, values)
-    lines = [
-        *deterministic(plan, values),
-        "    args = parse_args()",
-        *statement("run = ", call(values.runtime("Run"), "args", **named), cited),
-        *building_and_training(plan, values, functions),
-    ]
-    lines += ["", *_best(plan, values), *tested(plan, values), *merged(plan, values)]
-    return Function("main", (), "None", [*lines, "    run.finish(model, data, scores)"])
-
-
-def _run(plan: Plan, values: _PlainValues) -> tuple[dict[str, Code], str]:
-    """The arguments of the run, and the lines of the recipe that they come from."""
-    left_out = {
-        "devices",
-        "strategy",
-        "checkpoint",
-        "epochs",
-        *(() if "lower" in values.traits else ("lower_is_better",)),
-    }
-    given = [each for each in plan.run.arguments if each.name not in left_out]
-    every = checkpoint_setting(plan, "epochs")
-    if every is not None:
-        given.append(replace(every, name="save_every"))
-    return {each.name: values.value(each.value) for each in given}, cite(
-        *(why for each in given for why in each.because)
-    )
-
-
-def _best(plan: Plan, values: _PlainValues) -> list[str]:
-    """The best weights of the last phase, with the masks of pruning made permanent."""
+def _run(plan: Plan, values: PlainValues) -> list[str]:
+    """The lines that begin the run, or go on with it."""
     lines = []
-    if keeps(plan) != "last" or plan.phases[-1].early_stop is not None:
-        is_simple = "phase_of_best" not in values.traits
-        lines.append('    model.load_state_dict(run.load("best.pt"))' if is_simple else "    run.load_best(model)")
+    if (threads := plan.run.argument("threads")) is not None:
+        values.imports.add("import torch")
+        lines += statement("", call("torch.set_num_threads", values.value(threads.value)), cite(*threads.because))
+    values.imports.add("from datetime import datetime")
+    lines.append('    folder = args.resume or f"{args.output}/{datetime.now():%Y-%m-%d_%H-%M-%S}"')
+    lines.append(f"    print({_shown('run {folder}', plan, values)})")
+    seed = plan.run.argument("seed")
+    assert seed is not None
+    made = call(values.plain("run", "Run"), "folder", seed=values.value(seed.value))
+    lines += statement("run = ", made, cite(*seed.because))
+    if values.used_args:
+        values.imports.add("import json")
+        lines.append('    (run.folder / "args.json").write_text(json.dumps({**vars(args), "resume": None}))')
+    if (loggers := plan.run.argument("loggers")) is not None:
+        makers = values.value(loggers.value)
+        lines += statement("run.loggers = [make(run.folder) for make in ", makers, cite(*loggers.because), suffix="]")
+    return [*lines, *([f"    {values.plain('seeding', 'seed_python')}()"] if plan.user_modules else [])]
+
+
+def _shown(told: str, plan: Plan, values: PlainValues) -> str:
+    """An f-string about the folder of the run; its name may have characters that command a terminal."""
+    output = plan.output.value
+    is_harmless = not isinstance(output, str) or visible(output) == output
+    return f'f"{told}"' if is_harmless else f'{values.plain("failures", "visible")}(f"{told}")'
+
+
+def _tested_and_saved(plan: Plan, values: PlainValues) -> list[str]:
+    lines = [""]
     if "Prune" in {use.call.name for use in techniques_of(plan)}:
         lines += statement("", call(values.imports.use("leaven.runtime.model.masks.apply_masks"), "model"))
+    own = plan.phases[-1].override("eval_step")
+    step = values.names.user(own.function) if own is not None else None
+    scores = values.evaluation("model", "data.test", None, step)
+    lines += statement("scores = ", scores, cite(*own.because) if own is not None else "")
+    lines += merged(plan, values)
+    values.imports.add("import json")
+    if plan.run.argument("loggers") is not None:
+        lines += [
+            "    for logger in run.loggers:",
+            "        logger.write(scores, run.epochs)",
+            "        logger.close()",
+        ]
+    lines += [
+        '    run.save("model.pth", model.state_dict())',
+        f"    {_meaning(plan.task)}",
+        f'    print("  ".join(f"{{name}} {{score:{values.digits}}}" for name, score in scores.items()))',
+        f"    print({_shown('weights saved to {folder}/model.pth', plan, values)})",
+    ]
     return lines
+
+
+def _meaning(task: Task) -> str:
+    """The statement that saves what the outputs mean."""
+    if task.has_one_class:
+        return '(run.folder / "classes.json").write_text(json.dumps(data.classes))'
+    return '(run.folder / "target.json").write_text(json.dumps(data.target.to_json()))'

@@ -55,6 +55,22 @@ class Values:
         """The call that computes the gradients of a loss."""
         return call("phase.backward", loss, **options)
 
+    def log(self, *, has_names: bool) -> str:
+        """The statement that remembers the loss of a batch; a model may give its losses by name."""
+        return "phase.log(loss, losses)" if has_names else "phase.log(loss)"
+
+    def trainable(self) -> Code:
+        """The parameters that the optimizer gets."""
+        return call(self.runtime("trainable"), "model")
+
+    def clip(self, max_norm: Code) -> Code:
+        """The call that scales the gradients down to a norm."""
+        return call("phase.clip_gradients", "optimizer", max_norm=max_norm)
+
+    def packaged(self, package: str) -> Code:
+        """The weights in an installed package, as they are given to what loads them."""
+        return call(self.runtime("packaged_weights"), text(package))
+
     def finish(self, phase: TrainPhase, **named: Code) -> list[str]:
         """The statement that ends a phase."""
         return statement("", call("phase.finish", **named))

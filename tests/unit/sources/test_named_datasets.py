@@ -18,11 +18,11 @@ from leaven import bundle, runtime
 from leaven.catalog import own
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.source import Source
+from leaven.plain import named_datasets as plain_datasets
+from leaven.plain.failures import Failure as PlainFailure
 from leaven.program.standalone import standalone
 from leaven.rules.checker import check
 from leaven.runtime.failures import Failure
-from leaven.runtime.plain import named_datasets as plain_datasets
-from leaven.runtime.plain.failures import Failure as PlainFailure
 
 RECIPE = """
 model conv(4) -> max_pool() -> global_pool() -> linear(classes)

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Any, Literal
 from torch import Tensor, nn
 
 from leaven.runtime.failures import Failure
-from leaven.runtime.stored.batch import StoredBatch
 from leaven.techniques.distillation.losses import dist_loss, dkd_loss, kd_loss
 from leaven.techniques.distillation.teacher import Teacher
 
@@ -42,7 +41,7 @@ class Distill:
         self.alpha = alpha
         self.beta = beta
 
-    def on_loss(self, loss: Tensor, images: Tensor | StoredBatch, outputs: Tensor, targets: Tensor) -> Tensor:
+    def on_loss(self, loss: Tensor, images: Any, outputs: Tensor, targets: Tensor) -> Tensor:
         distance = self.distance(outputs.float(), self.teacher(images), targets)
         # taken from the loss on the targets, so that further teachers and terms keep their shares in any order
         return loss + self.weight * (distance - self.criterion(outputs, targets))

@@ -1,18 +1,16 @@
 """Pruning: the least important channels or weights are taken out, before a phase or little by little."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from leaven.formats.run_folder import pruning_file
-from leaven.pictures.bars import draw_bars
-from leaven.pictures.figure import BLUE, GREY
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.looking import NotCopied
 from leaven.techniques.pruning.channels import Structured, channels_of
 from leaven.techniques.pruning.cost import channel_table, cost_of, cost_table, cost_title
+from leaven.techniques.pruning.report import report_channels
 from leaven.techniques.pruning.weights import MaskedLayer, Unstructured, mask_layers, sparsity_summary
 
 if TYPE_CHECKING:
@@ -67,15 +65,8 @@ class Prune:
         cut = method.cut(model, example, self.share, self.on, self.data, self.run.seed)
         after, has = cost_of(model, example), channels_of(model)
         costs = cost_table(before, after, has_time=not self.run.is_quick)
-        self.run.print(f"{cut}\n{costs}\n\n{channel_table(had, has)}\n")
-        self._draw(had, has, cost_title(before, after))  #: if figures
-
-    def _draw(self, had: Mapping[str, int], has: Mapping[str, int], costs: str) -> None:  #: if figures
-        """Save a figure of the channels before and after."""
-        bars = {name: (count, has[name]) for name, count in had.items()}
-        title = f"channels of each layer\n{costs}"
-        file = pruning_file(self.run.phases - 1)
-        self.run.save_figure(file, lambda: draw_bars(bars, ("before", "after"), (GREY, BLUE), title))
+        text = f"{cut}\n{costs}\n\n{channel_table(had, has)}\n"
+        report_channels(self.run, text, cost_title(before, after), had, has)
 
     def before_epoch(self, phase: "Phase") -> None:
         if self.over is None:

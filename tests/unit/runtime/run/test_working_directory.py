@@ -56,7 +56,7 @@ def test_a_run_goes_on(written: Callable[[str, str, str], Path], form: str, data
     file = written(form, data, STEP)
     said = at_work.run(file).said
     folder = at_work.run_folder(file)
-    files = {"model.bundle", "metrics.csv", "last.ckpt"} if form == "normal" else {"model.pth", "last.pt"}
+    files = {"model.bundle", "metrics.csv", "last.ckpt"} if form == "normal" else {"model.pth", "phase-1.pt"}
     assert files <= {each.name for each in folder.iterdir()}
     if form == "normal":
         assert f"saved {folder.relative_to(file.parent)}/model.bundle" in said

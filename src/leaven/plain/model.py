@@ -18,9 +18,9 @@ from safetensors.torch import load_file as load_safetensors
 from torch import nn
 
 from leaven.formats.layer_names import is_under
+from leaven.plain.failures import Failure
 from leaven.runtime.model.looking import NotCopied
 from leaven.runtime.model.weights import _fitted, _misfit, _shapes_of, _shrink_like, read_weights
-from leaven.runtime.plain.failures import Failure
 
 
 def import_file(file: str, name: str) -> ModuleType:
@@ -41,6 +41,11 @@ def import_file(file: str, name: str) -> ModuleType:
     return module
 
 
+def inside(model: nn.Module) -> nn.Module:
+    """The model itself: in a standalone program, none is around it."""
+    return model
+
+
 @contextmanager
 def looking_at(model: nn.Module, *, or_itself: bool = False) -> Iterator[nn.Module]:
     """A copy of a model, or else the model itself if that is allowed; afterwards random numbers go on as before."""
@@ -57,18 +62,22 @@ def looking_at(model: nn.Module, *, or_itself: bool = False) -> Iterator[nn.Modu
     np.random.set_state(states[2])
 
 
+# -- weights
+
+
+def load_packaged(model: nn.Module, package: str) -> None:
+    """Load the weights in an installed package, which have other names but the model's own order."""
+    (file,) = [file for file in files(package) or () if file.suffix in (".pth", ".pt", ".bin")]
+    state = torch.load(file.locate(), map_location="cpu", weights_only=True)
+    model.load_state_dict(dict(zip(model.state_dict(), state.values(), strict=True)))
+
+
 def packaged_weights(package: str) -> Path:
     """The file of weights in an installed package."""
     return next(Path(str(file.locate())) for file in files(package) or () if file.suffix in (".pth", ".pt", ".bin"))
 
 
-def load_packaged(model: nn.Module, file: Path) -> None:
-    """Load weights that have other names but the model's own order."""
-    state = torch.load(file, map_location="cpu", weights_only=True)
-    model.load_state_dict(dict(zip(model.state_dict(), state.values(), strict=True)))
-
-
-def load_file(model: nn.Module, file: str, new: Sequence[str] = ()) -> None:
+def load_state(model: nn.Module, file: str, new: Sequence[str] = ()) -> None:
     """Load the weights of a file into a model, except for the layers in `new`. All else must fit."""
     state = load_safetensors(file) if file.endswith(".safetensors") else torch.load(file, weights_only=True)
     for wrapping in ("state_dict", "model_state_dict", "model", "module", "net", "weights", "params", "state"):
@@ -91,11 +100,14 @@ def bare_name(name: str, own: Mapping[str, Any]) -> str:
 
 
 def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[str] = ()) -> None:
-    """Load the weights of a file into a model, except for what is under the paths in `new`. All else must fit."""
+    """Load the weights of a file or a bundle into a model, except for what is under the paths in `new`.
+
+    All else must fit. Where no names are the same, the order of the weights counts.
+    """
     there = read_weights(file)
     _shrink_like(model, file, there, new)
     wanted = model.state_dict()
-    if not there.keys() & wanted.keys() and len(there) == len(wanted):  # of a starter  #: if starters
+    if not there.keys() & wanted.keys() and len(there) == len(wanted):
         there = dict(zip(wanted, there.values(), strict=True))
     entries = _fitted(there, wanted, new)
     fresh = [name for name in wanted if is_under(name, new)]
@@ -108,15 +120,16 @@ def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[s
     model.load_state_dict({name: entries[name] for name in both}, strict=False)
 
 
+# -- heads
+
+
 def replace_head(model: nn.Module, path: str, classes: int) -> None:
     """Replace a layer by a new one of its kind with one output per class."""
     parent, _, name = path.rpartition(".")
     old: Any = model.get_submodule(path)
-    if hasattr(old, "in_channels"):
-        new: nn.Module = nn.Conv2d(old.in_channels, classes, old.kernel_size, bias=old.bias is not None)
-    else:
-        new = nn.Linear(old.in_features, classes, bias=old.bias is not None)
-    setattr(model.get_submodule(parent), name, new)
+    kind: Any = nn.Linear if isinstance(old, nn.Linear) else nn.Conv2d
+    sizes = (old.in_features, classes) if kind is nn.Linear else (old.in_channels, classes, old.kernel_size)
+    setattr(model.get_submodule(parent), name, kind(*sizes, bias=old.bias is not None))
 
 
 def remove_auxiliary_heads(model: Any) -> None:

@@ -2,15 +2,17 @@
 
 import os
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image, ImageOps
-from torch import nn
 
-from leaven.runtime.plain.datasets import ImageFiles, Samples, predefined_in
+from leaven.plain.batches import Split
+from leaven.plain.samples import ImageFiles, Samples, predefined_in
 from leaven.sources.mask_folder import CLASS_FILES, mask_places, paired, read_classes
+from leaven.tasks.segmentation.masks import as_moved, as_target
 from leaven.tasks.segmentation.target import NO_CLASS, Colour
 
 
@@ -30,26 +32,41 @@ class MaskClasses(NamedTuple):
             raise ValueError(f"the mask has {stored:#x} in a pixel, which is not a class")
         return NO_CLASS
 
-    def fitted(self, masks: Any, train: Sequence[int]) -> tuple["MaskClasses", Any]:
-        return self, masks
-
     def to_json(self) -> dict[str, Any]:
         return self._asdict()
+
+
+@dataclass(frozen=True)
+class MaskSamples(Samples):
+    """Images with masks."""
+
+    target: Any = None  # what the masks mean
+
+    def strata(self, indices: np.ndarray) -> np.ndarray:
+        """A number for each sample: those with the same number are divided alike among the splits."""
+        return np.zeros(len(indices))
 
 
 class Masks:
     """Reads masks by their index in a list, as transforms move them: classes count from 1, and 0 is no class."""
 
     def __init__(self, files: Sequence[str], target: MaskClasses) -> None:
-        self.files = files  #: if not user_code
-        self.files = [os.path.abspath(file) for file in files]  #: if user_code
+        self.files = [os.path.abspath(file) for file in files]
         self.target = target
-
-    def __len__(self) -> int:
-        return len(self.files)
 
     def __getitem__(self, index: int) -> Any:
         return as_moved(read_mask(self.files[index], self.target))
+
+
+class MaskSplit(Split):
+    """A split of images with masks."""
+
+    def __getitem__(self, index: int) -> Any:
+        image, mask = self.samples.inputs[index], self.samples.targets[index]
+        if image.size != (mask.shape[-1], mask.shape[-2]):
+            raise ValueError(f"a mask has the shape {tuple(mask.shape)}, but its image has the size {image.size}")
+        image, mask = self.transform(image, mask)
+        return image, as_target(mask)
 
 
 def read_mask(file: str, target: MaskClasses) -> np.ndarray:
@@ -81,27 +98,22 @@ def is_usable(image: str, mask: str, target: MaskClasses) -> bool:
     return size is None or shape == size[::-1]
 
 
-def mask_folder(
-    path: str,
-    *,
-    classes: Any = None,
-    ignore: int = 255,
-    on_bad_file: str = "stop",  #: if skip
-) -> Samples:
+def mask_folder(path: str, *, classes: Any = None, ignore: int = 255, on_bad_file: str = "stop") -> MaskSamples:
     """The images in `images/` with their masks in `masks/`, optionally inside of `train/`, `val/` and `test/`."""
-    folder = Path(path)
-    target = MaskClasses(tuple(classes), (), ignore)  #: if listed_classes
-    file = Path(classes) if classes else next(folder / name for name in CLASS_FILES if (folder / name).is_file())  #: if not listed_classes
-    rows = read_classes(file)  #: if not listed_classes
-    target = MaskClasses(tuple(name for name, _ in rows), tuple(colour for _, colour in rows if colour), ignore)  #: if not listed_classes
-    splits = {split: paired(*places)[0] for split, places in mask_places(folder).items()}
-    splits = {split: [pair for pair in pairs if is_usable(*pair, target)] for split, pairs in splits.items()}  #: if skip
+    target = mask_classes(Path(path), classes, ignore)
+    splits = {split: paired(*places)[0] for split, places in mask_places(Path(path)).items()}
+    if on_bad_file == "skip":
+        splits = {split: [pair for pair in pairs if is_usable(*pair, target)] for split, pairs in splits.items()}
     every = [pair for pairs in splits.values() for pair in pairs]
     masks = Masks([os.fspath(mask) for _, mask in every], target)
-    return Samples(target.names, ImageFiles([image for image, _ in every]), masks, predefined_in(splits), target)
+    images = ImageFiles([os.fspath(image) for image, _ in every])
+    return MaskSamples(target.names, images, masks, predefined=predefined_in(splits), target=target)
 
 
-def fit_head(model: nn.Module, classes: int) -> None:
-    """Give a model outputs for these classes."""
-    add_decoder(model, classes)  #: if decoder
-    replace_classifiers(model, classes)  #: if not decoder
+def mask_classes(folder: Path, classes: Any, ignored: int) -> MaskClasses:
+    """The classes in a list, or in a file: by default the one in the folder."""
+    if isinstance(classes, Sequence) and not isinstance(classes, str):
+        return MaskClasses(tuple(classes), (), ignored)
+    file = Path(classes) if classes else next(folder / name for name in CLASS_FILES if (folder / name).is_file())
+    rows = read_classes(file)
+    return MaskClasses(tuple(name for name, _ in rows), tuple(colour for _, colour in rows if colour), ignored)

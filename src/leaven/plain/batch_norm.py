@@ -3,8 +3,8 @@
 import torch
 from torch import nn
 
-from leaven.runtime.plain.batches import Split
-from leaven.runtime.plain.run import Phase
+from leaven.plain.batches import Split
+from leaven.plain.run import Phase
 
 
 @torch.no_grad()
@@ -22,9 +22,7 @@ def update_batch_norm(averaged: nn.Module, trained: nn.Module, phase: Phase, tra
         norm.reset_running_stats()
         norm.momentum = None  # every batch counts the same
     for inputs, _ in train.batches(phase.epochs_before):
-        with phase.run.fabric.autocast():  #: if wrapped
-            averaged(inputs.to(phase.run.device))
-        averaged(inputs.to(phase.run.device))  #: if not wrapped
+        averaged(inputs.to(phase.run.device))
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
     for module, mode in modes:

@@ -2,12 +2,13 @@
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 from PIL import Image
 from scipy.io import loadmat
-from timm.data import ImageNetInfo
+from timm.data.imagenet_info import ImageNetInfo
 from torchvision import datasets
 
 from leaven.formats.image_arrays import (
@@ -23,8 +24,8 @@ from leaven.formats.image_arrays import (
     read_idx,
 )
 from leaven.formats.image_folder import image_files, sub_folders
-from leaven.runtime.plain.datasets import ImageFiles, Samples, dataset_of_files, image_folder, predefined_in
-from leaven.runtime.plain.failures import Failure
+from leaven.plain.failures import Failure
+from leaven.plain.samples import ImageFiles, Samples, image_folder, predefined_in, samples_of_files
 
 
 class Pixels:
@@ -40,56 +41,56 @@ class Pixels:
         return Image.fromarray(self.pixels[index])
 
 
-def dataset_of_arrays(splits: Mapping[str, Arrays], classes: tuple[str, ...]) -> Samples:
+def samples_of_arrays(splits: Mapping[str, Arrays], classes: tuple[str, ...]) -> Samples:
     """Images and labels as arrays, split after split."""
     pixels = np.concatenate([each.pixels for each in splits.values()])
     labels = np.concatenate([each.labels for each in splits.values()]).tolist()
     predefined = predefined_in({split: each.labels for split, each in splits.items()})
-    return Samples(classes, Pixels(pixels), labels, predefined)
+    return Samples(classes, Pixels(pixels), labels, predefined=predefined)
 
 
 def mnist(root: str, *, download: bool = True) -> Samples:
     """The idx files of MNIST, packed or not."""
-    return dataset_of_idx(root, datasets.MNIST, tuple(map(str, range(10))), download)
+    return samples_of_idx(root, datasets.MNIST, tuple(map(str, range(10))), download)
 
 
 def fashion_mnist(root: str, *, download: bool = True) -> Samples:
     """The idx files of Fashion-MNIST, packed or not."""
-    return dataset_of_idx(root, datasets.FashionMNIST, tuple(datasets.FashionMNIST.classes), download)
+    return samples_of_idx(root, datasets.FashionMNIST, tuple(datasets.FashionMNIST.classes), download)
 
 
-def dataset_of_idx(root: str, made: type[datasets.MNIST], classes: tuple[str, ...], download: bool) -> Samples:
+def samples_of_idx(root: str, made: type[datasets.MNIST], classes: tuple[str, ...], download: bool) -> Samples:
     """The images and labels of idx files."""
     if download and idx_files(Path(root), made.__name__)[1]:
         made(root, download=True)
     files, missing = idx_files(Path(root), made.__name__)
     if missing:
         raise Failure(f"{root} has no {', '.join(missing)}")
-    return dataset_of_arrays({split: read_idx(files, split) for split in IDX_FILES}, classes)
+    return samples_of_arrays({split: read_idx(files, split) for split in IDX_FILES}, classes)
 
 
 def cifar10(root: str, *, download: bool = True) -> Samples:
     """The batches of CIFAR-10: the binary version, or Python's."""
     if download and not batch_files(Path(root), CIFAR10):
         datasets.CIFAR10(root, download=True)
-    return dataset_of_batches(root, CIFAR10)
+    return samples_of_batches(root, CIFAR10)
 
 
 def cifar100(root: str, *, download: bool = True) -> Samples:
     """The files of CIFAR-100: the binary version, or Python's."""
     if download and not batch_files(Path(root), CIFAR100):
         datasets.CIFAR100(root, download=True)
-    return dataset_of_batches(root, CIFAR100)
+    return samples_of_batches(root, CIFAR100)
 
 
-def dataset_of_batches(root: str, batches: Batches) -> Samples:
+def samples_of_batches(root: str, batches: Batches) -> Samples:
     """The images and labels of all batches."""
     files = batch_files(Path(root), batches)
     if not files:
         raise Failure(f"{root} has no {' or '.join(batches.folders)}")
     splits = {split: read_batches(there, batches) for split, there in files.items()}
     count = max(int(each.labels.max()) for each in splits.values()) + 1
-    return dataset_of_arrays(splits, batch_names(files["train"][0], batches) or tuple(map(str, range(count))))
+    return samples_of_arrays(splits, batch_names(files["train"][0], batches) or tuple(map(str, range(count))))
 
 
 def imagenet(root: str) -> Samples:
@@ -98,7 +99,7 @@ def imagenet(root: str) -> Samples:
         raise Failure(f"{root} has the layout of Kaggle", "the normal program can read it")
     read, words = image_folder(root), ImageNetInfo("imagenet-1k")
     names = (words.label_name_to_description(one) if re.fullmatch(r"n\d{8}", one) else one for one in read.classes)
-    return read._replace(classes=tuple(names))
+    return replace(read, classes=tuple(names))
 
 
 def stanford_dogs(root: str) -> Samples:
@@ -114,15 +115,17 @@ def stanford_dogs(root: str) -> Samples:
         read = {split: loadmat(lists[0] / f"{split}_list.mat", squeeze_me=True) for split in ("train", "test")}
         files = {split: [str(one) for one in each["file_list"].reshape(-1)] for split, each in read.items()}
         splits = {split: [(str(folder / f), f.partition("/")[0]) for f in each] for split, each in files.items()}
-    found = dataset_of_files(splits, folders)
-    return found._replace(classes=tuple(name[10:].replace("_", " ") for name in folders))
+    found = samples_of_files(splits, folders)
+    return replace(found, classes=tuple(name[10:].replace("_", " ") for name in folders))
 
 
 def oxford_pets(root: str, *, download: bool = False) -> Samples:
     """The Oxford-IIIT pets, with their official split."""
     if download and not (Path(root) / "images").is_dir():
         datasets.OxfordIIITPet(root, download=True)
-    folder = next((place for name in ("oxford-iiit-pet", "") if (place := Path(root) / name / "annotations").is_dir()), None)
+    folder = next(
+        (place for name in ("oxford-iiit-pet", "") if (place := Path(root) / name / "annotations").is_dir()), None
+    )
     if folder is None:
         raise Failure(f"{root} has no images and annotations")
     lists = {"train": "trainval.txt", "test": "test.txt"}
@@ -130,4 +133,6 @@ def oxford_pets(root: str, *, download: bool = False) -> Samples:
     every = [(image, int(breed)) for split in pets.values() for image, breed in split]
     names = {breed: " ".join(word.capitalize() for word in image.split("_")[:-1]) for image, breed in every}
     images = ImageFiles([str(folder.parent / "images" / f"{image}.jpg") for image, _ in every])
-    return Samples(tuple(names[at] for at in sorted(names)), images, [at - 1 for _, at in every], predefined_in(pets))
+    return Samples(
+        tuple(names[at] for at in sorted(names)), images, [at - 1 for _, at in every], predefined=predefined_in(pets)
+    )

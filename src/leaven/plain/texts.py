@@ -11,63 +11,60 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from leaven.formats.image_folder import PART_NAMES, files_below, sub_folders
-from leaven.formats.target import plain
 from leaven.formats.text_models import longest_input
 from leaven.formats.texts import parts_of, text_fault
+from leaven.plain.batches import CollatingSplit, Unreadable, balanced_order, in_full_batches
+from leaven.plain.samples import Samples, predefined_in
+from leaven.plain.seeding import derive_seed
+from leaven.plain.tables import Cells, ReadRows, labelled, table_cells, tables_of
+from leaven.plain.targets import read_targets
+from leaven.runtime.data.lengths import grouped_by_length
 from leaven.runtime.model.text import head_of
-from leaven.runtime.plain.datasets import Samples, predefined_in, table_cells, tables_of
-from leaven.tasks.classification.target import in_order
 
 TEXT_ENDINGS = (".txt", ".text", ".md")
 
 
 def text_table(
-    path: str,
-    *,
-    text: str | Sequence[str],
-    target: Any,
-    on_bad_file: str = "stop",  #: if skip
-    **layout: Any,
+    path: str, rows: ReadRows, *, text: str | Sequence[str], target: str, classes: Sequence[str] = ()
 ) -> Samples:
     """The texts that a table lists, one or a pair per row; a folder may hold one table per split."""
-    columns = (text,) if isinstance(text, str) else tuple(text)
-    labels = target.columns  #: if targets
-    labels = (target.column,)  #: if not targets
-    splits: dict[str, list[tuple[Any, Any]]] = {}
-    for split, file in tables_of(Path(path)).items():
-        for cells in table_cells(file, columns, labels, layout):
-            texts, given = [cell or "" for cell in cells[: len(columns)]], cells[len(columns) :]
-            pair = texts[0] if len(texts) == 1 else tuple(texts), given[0] if len(given) == 1 else tuple(given)
-            splits.setdefault(split, []).append(pair)
-    pairs = [pair for rows in splits.values() for pair in rows]
-    meaning, values = target.read([given for _, given in pairs])  #: if targets
-    return Samples(meaning.names, [text for text, _ in pairs], values, predefined_in(splits), meaning)  #: if targets
-    names = [str(plain(given)) for _, given in pairs]  #: if not targets
-    classes = in_order(set(names))  #: if not targets
-    values = [classes.index(name) for name in names]  #: if not targets
-    samples = Samples(tuple(classes), [text for text, _ in pairs], values, predefined_in(splits))  #: if class_names
-    return target.called(samples)  #: if class_names
-    return Samples(tuple(classes), [text for text, _ in pairs], values, predefined_in(splits))  #: if not targets and not class_names
+    return labelled(text_cells(path, rows, text, [target]), classes, list)
 
 
-def text_folder(
-    path: str,
-    *,  #: if listed_classes
-    classes: Sequence[str],  #: if listed_classes
+def text_table_of_targets(
+    path: str, rows: ReadRows, *, text: str | Sequence[str], target: Any, missing: Sequence[Any] = (None, "")
 ) -> Samples:
+    """The texts that a table lists, one or a pair per row; a folder may hold one table per split."""
+    return read_targets(text_cells(path, rows, text, target.columns, missing), target, list)
+
+
+def text_cells(
+    path: str, rows: ReadRows, text: str | Sequence[str], labels: Sequence[str], missing: Sequence[Any] = (None, "")
+) -> Cells:
+    """The text and the label of each row; a missing text is empty."""
+    columns = [text] if isinstance(text, str) else text
+    splits = table_cells(tables_of(Path(path)), rows, columns, labels, missing)
+    return {
+        split: [
+            (tuple(each or "" for each in given) if len(columns) > 1 else given or "", told) for given, told in cells
+        ]
+        for split, cells in splits.items()
+    }
+
+
+def text_folder(path: str, *, classes: Sequence[str] = ()) -> Samples:
     """The texts of a folder with one sub-folder of files per class, optionally inside `train/`, `val/` and `test/`."""
     folder, tops = Path(path), sub_folders(Path(path))
     known = {part: folder / top for part, names in PART_NAMES.items() for top in tops if top.lower() in names}
     parts = known if "train" in known and len(known) == len(tops) else {"": folder}
-    classes = [name for name in sub_folders(next(iter(parts.values()))) if name in classes]  #: if listed_classes
-    classes = sub_folders(next(iter(parts.values())))  #: if not listed_classes
+    names = [name for name in sub_folders(next(iter(parts.values()))) if name in classes or not classes]
     splits: dict[str, list[tuple[str, int]]] = {}
     for part, there in parts.items():
-        found = [(sorted(files_below(there / name)), at) for at, name in enumerate(classes)]
+        found = [(sorted(files_below(there / name)), at) for at, name in enumerate(names)]
         splits[part] = [(file, at) for all, at in found for file in all if file.lower().endswith(TEXT_ENDINGS)]
     pairs = [pair for split in splits.values() for pair in split]
     texts = [Path(file).read_bytes().decode("utf-8-sig", "surrogateescape") for file, _ in pairs]
-    return Samples(tuple(classes), texts, [at for _, at in pairs], predefined_in(splits))
+    return Samples(tuple(names), texts, [at for _, at in pairs], predefined=predefined_in(splits))
 
 
 # -- tokens
@@ -89,43 +86,68 @@ class Tokenizer:
         self.max_length = max_length or min(limits, default=512)
         self.padding = padding
 
-    def together(self, samples: Sequence[tuple[Any, Any]]) -> Any:
-        """Texts and targets as a batch."""
-        samples = [sample for sample in samples if sample[0] is not None]  #: if skip
-        if not samples:  #: if skip
-            return None
-        texts, targets = zip(*samples, strict=True)
-        length = self.max_length if self.padding == "max_length" else None
-        batch = self.tokenizer.pad(
-            list(texts), padding=self.padding, max_length=length, return_tensors="pt", verbose=False
-        )
-        return dict(batch), torch.tensor(targets)
-
 
 class EncodedTexts:
     """The tokens of all texts, each tokenized once."""
 
     def __init__(self, texts: Sequence[Any], tokenizer: Tokenizer) -> None:
-        self.unusable = {at for at, text in enumerate(texts) if text_fault(text) is not None}  #: if skip
-        texts = ["" if at in self.unusable else text for at, text in enumerate(texts)]  #: if skip
         columns = zip(*map(parts_of, texts), strict=True)
         found = tokenizer.tokenizer(*map(list, columns), truncation=True, max_length=tokenizer.max_length)
         names = [name for name in tokenizer.tokenizer.model_input_names if name in found]
         self.tokens = [{name: found[name][at] for name in names} for at in range(len(texts))]
         self.lengths = np.array([len(each["input_ids"]) for each in self.tokens])
 
-    def __len__(self) -> int:  #: used
+    def __len__(self) -> int:
         return len(self.tokens)
 
     def __getitem__(self, index: int) -> Any:
-        if index in self.unusable:  #: if skip
-            return None
         return self.tokens[index]
 
 
-def to_device(inputs: Mapping[str, Tensor], device: Any) -> dict[str, Tensor]:
-    """The tensors of a batch on a device."""
-    return {name: each.to(device) for name, each in inputs.items()}
+class ReadableTexts(EncodedTexts):
+    """The tokens of all texts, of which those can't be read that are empty or not UTF-8."""
+
+    def __init__(self, texts: Sequence[Any], tokenizer: Tokenizer) -> None:
+        self.faults = [text_fault(text) for text in texts]
+        known = zip(texts, self.faults, strict=True)
+        super().__init__([text if fault is None else ("",) * len(parts_of(text)) for text, fault in known], tokenizer)
+
+    def __getitem__(self, index: int) -> Any:
+        if self.faults[index] is not None:
+            raise Unreadable
+        return super().__getitem__(index)
+
+
+class TextSplit(CollatingSplit):
+    """A split of texts. Those of a batch are about equally long, to be padded little."""
+
+    def __getitem__(self, index: int) -> Any:
+        return self.samples.inputs[index], self.samples.targets[index]
+
+    def order(self, rng: torch.Generator) -> Tensor:
+        return torch.randperm(len(self.indices), generator=rng)
+
+    def keys(self, epoch: int) -> Any:
+        lengths = self.samples.inputs.lengths[self.indices]
+        if self.name != "train":
+            return self.indices[np.argsort(-lengths, kind="stable")].tolist()
+        rng = torch.Generator().manual_seed(derive_seed(self.seed, epoch))
+        order = grouped_by_length(self.order(rng).numpy(), lengths, self.batch_size, rng)
+        return in_full_batches(self.indices[order], self.batch_size).tolist()
+
+    def collate(self, samples: list[Any]) -> Any:
+        texts, targets = zip(*samples, strict=True)
+        length = self.transform.max_length if self.transform.padding == "max_length" else None
+        pad = self.transform.tokenizer.pad
+        batch = pad(list(texts), padding=self.transform.padding, max_length=length, return_tensors="pt", verbose=False)
+        return batch, torch.tensor(targets)
+
+
+class BalancedTextSplit(TextSplit):
+    """A split of texts of which an epoch has about equally many of every class."""
+
+    def order(self, rng: torch.Generator) -> Tensor:
+        return balanced_order(self.samples.targets, self.indices, rng)
 
 
 # -- the model
@@ -156,7 +178,7 @@ def text_model(
         setattr(config, name, value)
     kind: Any = AutoModelForSequenceClassification
     if pretrained:
-        model = kind.from_pretrained(source, config=config, ignore_mismatched_sizes=True).float().train()
+        model: Any = kind.from_pretrained(source, config=config, ignore_mismatched_sizes=True).float().train()
         if not keep_head:
             initialise_head(model)
     else:

@@ -16,12 +16,19 @@ def derive_seed(*numbers: int) -> int:
     return state & 0x7FFFFFFFFFFFFFFF
 
 
-def seed_all(*numbers: int) -> None:
-    """Seed torch, and Python and NumPy, from which user code may draw."""
-    torch.manual_seed(derive_seed(*numbers))
+def seed_python() -> None:
+    """Seed Python and NumPy as torch was: your code may draw from them."""
     random.seed(torch.initial_seed())
     np.random.seed(torch.initial_seed() & 0xFFFFFFFF)
 
 
+def seed_optimizer(optimizer: torch.optim.Optimizer) -> None:
+    """Seed the generator of an optimizer that has one of its own."""
+    generator = getattr(optimizer, "generator", None)
+    if isinstance(generator, torch.Generator):
+        generator.manual_seed(torch.initial_seed())
+
+
 def generator(*numbers: int) -> torch.Generator:
+    """A generator of its own, seeded with what the numbers derive to."""
     return torch.Generator().manual_seed(derive_seed(*numbers))

@@ -1,0 +1,95 @@
+"""Images with their targets, from memory and from folders."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image, ImageOps
+from sklearn.datasets import load_digits
+
+from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The samples of a dataset with their targets."""
+
+    classes: tuple[str, ...]
+    inputs: Any
+    targets: Any
+    predefined: Mapping[str, np.ndarray] = field(default_factory=dict)  # the splits that the data comes with
+
+    def strata(self, indices: np.ndarray) -> np.ndarray:
+        """A number for each sample: those with the same number are divided alike among the splits."""
+        return np.zeros(len(indices)) if self.targets is None else np.asarray(self.targets)[indices]
+
+
+def digits() -> Samples:
+    """scikit-learn's 1,797 handwritten digits, 8 by 8 pixels, one grey channel."""
+    found = load_digits()
+    images = [Image.fromarray(image) for image in np.rint(found["images"] * (255 / 16)).astype(np.uint8)]
+    return Samples(tuple(map(str, found["target_names"])), images, found["target"].tolist())
+
+
+# -- files
+
+
+class ImageFiles:
+    """Opens image files by their index in a list."""
+
+    def __init__(self, files: Sequence[Any]) -> None:
+        self.files = [os.path.abspath(file) if isinstance(file, str) else file for file in files]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def __getitem__(self, index: int) -> Image.Image:
+        with Image.open(self.files[index]) as opened:
+            image = ImageOps.exif_transpose(opened)
+        if image.mode in ("I", "F") or image.mode.startswith("I;16"):  # which Pillow alone would clip at 255
+            image = Image.fromarray(eight_bits(np.asarray(image), image.mode))
+        if image.mode == "P" and "transparency" in image.info:
+            image = image.convert("RGBA")
+        return image.convert("RGB")
+
+
+def eight_bits(values: np.ndarray, mode: str) -> np.ndarray:
+    """Grey values of 16 or 32 bits scaled to 8 bits."""
+    highest = float(values.max(initial=0))
+    top = max(65535.0, highest)
+    if mode == "F":
+        top = next((top for top in (1.0, 255.0, 65535.0) if highest <= top), highest)
+    if mode == "I" and highest <= 255:
+        top = 255.0
+    return np.nan_to_num(np.clip(values.astype(np.float64) * (255.0 / top), 0, 255)).round().astype(np.uint8)
+
+
+def samples_of_files(splits: Mapping[str, Sequence[tuple[str, str]]], classes: Sequence[str]) -> Samples:
+    """Files with the names of their classes, split after split; a split without a name is the whole."""
+    pairs = [pair for split in splits.values() for pair in split]
+    labels = [classes.index(name) for _, name in pairs]
+    return Samples(tuple(classes), ImageFiles([file for file, _ in pairs]), labels, predefined=predefined_in(splits))
+
+
+def predefined_in(splits: Mapping[str, Any]) -> dict[str, np.ndarray]:
+    """The indices of each split, where they come one after the other."""
+    ends = np.cumsum([0, *map(len, splits.values())])
+    return {name: np.arange(ends[at], ends[at + 1]) for at, name in enumerate(splits) if name}
+
+
+def image_folder(path: str) -> Samples:
+    """The images of a folder with one sub-folder per class, optionally inside `train/`, `val/` and `test/`."""
+    folder, tops = Path(path), sub_folders(Path(path))
+    known = {top: part for part, names in PART_NAMES.items() for top in tops if top.lower() in names}
+    # a `train` of images beside a `bus` is a class
+    parts = {part: folder / top for top, part in known.items() if len(known) == len(tops) or sub_folders(folder / top)}
+    parts = {part: parts[part] for part in PART_NAMES if part in parts} if "train" in parts else {"": folder}
+    splits = {
+        part: [(file, name) for name in sub_folders(there) for file in sorted(image_files(there / name))]
+        for part, there in parts.items()
+    }
+    classes = sorted({name for _, name in next(iter(splits.values()))})
+    return samples_of_files({part: pairs for part, pairs in splits.items() if pairs}, classes)

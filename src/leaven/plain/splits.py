@@ -1,0 +1,105 @@
+"""Which samples are used for training, validation and testing."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import torch
+
+from leaven.formats.split_sizes import Share, split_sizes
+from leaven.plain.samples import Samples
+from leaven.plain.seeding import derive_seed
+
+
+def split_samples(samples: Samples, *, train: float, val: float, test: float, seed: int) -> dict[str, np.ndarray]:
+    """Splits in which every class has its share; the shares are percentages."""
+    counts = np.bincount(samples.targets)
+    ends = [np.zeros_like(counts)]  # of each split in every class
+    for share in (val, test):
+        size = round(len(samples.targets) * share / 100)
+        part, remainder = np.divmod(size * counts / counts.sum(), 1)
+        part[np.lexsort((ends[-1], -np.round(remainder, 9)))[: size - int(part.sum())]] += 1  # rounded up
+        ends.append(ends[-1] + part.astype(int))
+    found: dict[str, list[np.ndarray]] = {"val": [], "test": [], "train": []}
+    for label, members in enumerate(np.split(np.argsort(samples.targets, kind="stable"), np.cumsum(counts)[:-1])):
+        rng = torch.Generator().manual_seed(derive_seed(seed, label))
+        order = members[torch.randperm(len(members), generator=rng)]
+        for parts, chosen in zip(found.values(), np.split(order, [ends[1][label], ends[2][label]]), strict=True):
+            parts.append(chosen)
+    return {name: np.sort(np.concatenate(parts)) for name, parts in found.items()}
+
+
+# -- with few samples of a class, with splits that the data comes with, or with fewer shares
+
+
+def stratified(strata: np.ndarray, sizes: Sequence[int], seed: int) -> list[np.ndarray]:
+    """Indices of splits with these sizes, and of the rest, with every stratum in proportion."""
+    _, counts = np.unique(strata, return_counts=True)
+    ends = [np.zeros_like(counts)]
+    for size in sizes:
+        ends.append(ends[-1] + apportion(size, counts, ends[-1]))
+    parts: list[list[np.ndarray]] = [[] for _ in ends]
+    for number, members in enumerate(np.split(np.argsort(strata, kind="stable"), np.cumsum(counts)[:-1])):
+        rng = torch.Generator().manual_seed(derive_seed(seed, number))
+        order = members[torch.randperm(len(members), generator=rng)]
+        for part, chosen in zip(parts, np.split(order, [end[number] for end in ends[1:]]), strict=True):
+            part.append(chosen)
+    return [np.sort(np.concatenate(part)) for part in parts]
+
+
+def apportion(size: int, counts: np.ndarray, taken: np.ndarray) -> np.ndarray:
+    """How many samples of each stratum make up a split: the largest remainders are rounded up, among equal ones those
+    of strata that gave fewest so far. One sample of each stratum is left for training."""
+    limits, quota = counts - 1 - taken, size * counts / counts.sum()
+    share: np.ndarray = np.minimum(np.floor(quota).astype(np.int64), limits)
+    while share.sum() < size and (share < limits).any():
+        missing = np.where(share < limits, quota - share, -np.inf)
+        order = np.lexsort((np.arange(len(counts)), taken, -np.round(missing, 9)))
+        share[order[: min(size - share.sum(), (share < limits).sum())]] += 1
+    return share
+
+
+def split_by_shares(
+    samples: Samples, *, train: Share = None, val: Share = None, test: Share = None, seed: int
+) -> dict[str, np.ndarray]:
+    """Stratified splits by percentages, or by numbers of samples."""
+    if train is val is test is None:
+        train, val, test = 80, 10, 10
+    return split_pool(samples, np.arange(len(samples.inputs)), (train, val, test), seed)
+
+
+def split_as_predefined(
+    samples: Samples, *, train: Share = None, val: Share = None, test: Share = None, seed: int
+) -> dict[str, np.ndarray]:
+    """The splits that the data comes with; where there is none for validation, `val` (10 %) of train becomes one.
+
+    Data without splits is split by the shares.
+    """
+    if not samples.predefined:
+        return split_by_shares(samples, train=train, val=val, test=test, seed=seed)
+    given = {name: np.empty(0, dtype=np.int64) for name in ("val", "test")} | dict(samples.predefined)
+    if "val" in samples.predefined:
+        return given
+    fresh = split_pool(samples, given["train"], (None, 10 if val is None else val, 0), seed)
+    return {**fresh, "test": given["test"]}
+
+
+def split_anew(
+    samples: Samples, *, train: Share = None, val: Share = None, test: Share = None, seed: int
+) -> dict[str, np.ndarray]:
+    """Stratified splits of the predefined one for training, together with those that get a share."""
+    given: Mapping[str, np.ndarray] = samples.predefined
+    if not given:
+        return split_by_shares(samples, train=train, val=val, test=test, seed=seed)
+    asked = [name for name, share in (("val", val), ("test", test)) if share is not None]
+    empty = np.empty(0, dtype=np.int64)
+    pool = np.sort(np.concatenate([given.get(name, empty) for name in ("train", *asked)]))
+    fresh = split_pool(samples, pool, (train, val or 0, test or 0), seed)
+    return {"val": empty, "test": empty, **given, **{name: fresh[name] for name in ("train", *asked)}}
+
+
+def split_pool(
+    samples: Samples, pool: np.ndarray, shares: tuple[Share, Share, Share], seed: int
+) -> dict[str, np.ndarray]:
+    """Some of the samples, split so that every class has its share of each split."""
+    val, test, _, train = stratified(samples.strata(pool), split_sizes(len(pool), *shares), seed)
+    return {"train": pool[train], "val": pool[val], "test": pool[test]}

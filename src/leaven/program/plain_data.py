@@ -1,0 +1,207 @@
+"""The lines that build the data of a standalone program, and the kind of splits that it has."""
+
+from leaven.plan.plan import NumberOutputs, Plan
+from leaven.plan.values import Argument, Call
+from leaven.program.code import Code, Item, call, statement
+from leaven.program.data import transform_lines
+from leaven.program.plain_values import PlainValues, partial_of, skips
+from leaven.program.values import cite, cite_call
+
+DIGITS = "leaven.runtime.digits"
+_TABLE, _IMAGE_FOLDER = "leaven.runtime.table", "leaven.runtime.image_folder"
+# transforms of torchvision that compute every pixel by itself, or on Pillow's images
+_BY_PIXEL = {"RGB", "Resize", "CenterCrop", "ToImage", "ToDtype", "Normalize", "Grayscale", "Pad"}
+_LAYOUT = ("separator", "header", "columns", "quote", "encoding")  # of tables in text
+_FEWEST = 5  # percent for training, with which no class of the digits runs out of samples
+
+
+def data_lines(plan: Plan, values: PlainValues) -> tuple[list[str], list[str]]:
+    """The lines that define the kind of splits, where it is of several, and those that build the data."""
+    kind, defined = _kind(plan, values)
+    return defined, _body(plan, values, kind)
+
+
+def may_be_empty(plan: Plan) -> bool:
+    """Whether a split may have no samples; the splits of digits by percentages have some."""
+    return not _is_simple_split(plan)
+
+
+def _body(plan: Plan, values: PlainValues, kind: str) -> list[str]:
+    data = plan.data
+    names = ("transform", "transform") if data.is_same else ("train_transform", "eval_transform")
+    if data.eval.is_tokenizing:
+        names = ("tokenize", "tokenize")
+    lines = [] if data.is_same else transform_lines(names[0], data.train, values)
+    lines += transform_lines(names[1], data.eval, values)
+    lines += statement("samples = ", _source(plan, values), cite_call(data.source))
+    lines += _inputs(plan, values)
+    lines += statement("split = ", _split(plan, values), cite_call(data.split))
+    if not plan.task.has_one_class and not plan.task.moves_targets:
+        told = (
+            "numbers are standardised; scores are in their own units"
+            if isinstance(plan.task.predicts, NumberOutputs)
+            else ""
+        )
+        lines += statement("samples = ", call(values.plain("targets", "fitted"), "samples", "split"), told)
+    options = [each for each in data.loading if each.name not in ("sampler", "on_bad_file", "samples")]
+    items = [
+        *map(Item, (kind, "samples", "split", *names)),
+        *values.items(options),
+    ]
+    if _has_workers_by_default(plan):
+        values.imports.add("import os")
+        items.append(Item("min(4, os.cpu_count() or 1)", "workers="))
+    cited = cite(*(reason for each in data.loading for reason in each.because))
+    return [*lines, *statement("data = ", call(values.plain("batches", "Data"), *items), cited)]
+
+
+def _inputs(plan: Plan, values: PlainValues) -> list[str]:
+    """The lines that prepare all inputs before they are split."""
+    if plan.data.eval.is_tokenizing:
+        kind = values.plain("texts", "ReadableTexts" if skips(plan) else "EncodedTexts")
+        made, why = call(kind, "samples.inputs", "tokenize"), "each text is tokenized once"
+    elif skips(plan):
+        made, why = call(values.plain("batches", "Readable"), "samples.inputs"), ""
+    else:
+        return []
+    values.imports.add("from dataclasses import replace")
+    return statement("samples = ", call("replace", "samples", inputs=made), why)
+
+
+# -- the source
+
+
+def _source(plan: Plan, values: PlainValues) -> Code:
+    source = plan.data.source
+    if source.target not in (_TABLE, _IMAGE_FOLDER):
+        return _other(plan, values)
+    arguments = [each for each in source.arguments if each.name not in (*_LAYOUT, "target", "on_bad_file")]
+    target = source.argument("target")
+    if target is None:
+        return call(values.imports.use(source.target), *values.items(arguments))
+    is_text = source.argument("text") is not None
+    name = {_TABLE: "text_table" if is_text else "table", _IMAGE_FOLDER: "labelled_folder"}[source.target]
+    if not plan.task.has_one_class:
+        name = {"labelled_folder": "folder_of_targets"}.get(name, f"{name}_of_targets")
+    items = values.items(arguments)
+    if source.target == _TABLE:
+        first = next((at for at, each in enumerate(arguments) if each.name), len(arguments))
+        items.insert(first, Item(_rows(plan, values)))
+    module = "texts" if is_text else "tables"
+    return call(values.plain(module, name), *items, *_labels(target, plan, values))
+
+
+def _rows(plan: Plan, values: PlainValues) -> Code:
+    """The function that reads the rows of a table."""
+    source = plan.data.source
+    form = plan.data.table
+    layout = [each for each in source.arguments if each.name in _LAYOUT]
+    if form in ("jsonl", "parquet") or not layout:
+        return values.plain("tables", f"{form if form in ('jsonl', 'parquet') else 'csv'}_rows")
+    return partial_of(values, values.plain("tables", "laid_out_rows"), values.items(layout))
+
+
+def _labels(target: Argument, plan: Plan, values: PlainValues) -> list[Item]:
+    """The arguments that say where the labels are."""
+    if not plan.task.has_one_class:
+        items = [Item(values.value(target.value), "target=")]
+        reader = target.value
+        is_list = plan.task.name == "multilabel" and isinstance(reader, Call) and not _has_several(reader)
+        return [*items, *([Item("[None]", "missing=")] if is_list else [])]  # no label is a list of labels, too
+    label = target.value
+    if not isinstance(label, Call):
+        return [Item(values.value(label), "target=")]
+    given = {each.name or "column": each for each in label.arguments}
+    column = values.value(given["column"].value) if "column" in given else '"label"'
+    known = given.get("class_names")
+    return [Item(column, "target="), *([Item(values.value(known.value), "classes=")] if known is not None else [])]
+
+
+def _has_several(reader: Call) -> bool:
+    """Whether labels are in several columns."""
+    return any(isinstance(each.value, tuple) and len(each.value) > 1 for each in reader.arguments)
+
+
+def _other(plan: Plan, values: PlainValues) -> Code:
+    source = plan.data.source
+    if source.name == "text_folder":
+        return values.call(_without(source, "on_bad_file"))
+    if plan.data.is_user and not plan.task.has_one_class:
+        return call(values.plain("python_datasets", "user_targets"), *values.items(source.arguments))
+    return values.call(source)
+
+
+def _without(source: Call, name: str) -> Call:
+    kept = tuple(each for each in source.arguments if each.name != name)
+    return Call(source.target, kept, source.is_user, source.text, source.because)
+
+
+def _split(plan: Plan, values: PlainValues) -> Code:
+    shares = [each for each in plan.data.split.arguments if each.name != "resplit"]
+    if plan.data.source.target == DIGITS:
+        name = "split_samples" if _is_simple_split(plan) else "split_by_shares"
+    else:
+        name = "split_as_predefined" if plan.data.split.argument("resplit") is None else "split_anew"
+    return call(values.plain("splits", name), "samples", *values.items(shares))
+
+
+def _is_simple_split(plan: Plan) -> bool:
+    """Whether all of the digits are split by percentages."""
+    shares = [plan.data.split.argument(name) for name in ("train", "val", "test")]
+    amounts = [each.value for each in shares if each is not None and isinstance(each.value, int | float)]
+    if plan.data.source.target != DIGITS or len(amounts) < len(shares):
+        return False
+    return sum(amounts) == 100 and amounts[0] >= _FEWEST and min(amounts) > 0
+
+
+# -- the kind of splits
+
+
+def _kind(plan: Plan, values: PlainValues) -> tuple[str, list[str]]:
+    """The class of the splits, and the lines that define it if it is several."""
+    is_text, has_users_code = plan.data.eval.is_tokenizing, _has_users_code(plan)
+    is_seeded = not is_text and (has_users_code or not _transforms(plan) <= _BY_PIXEL)
+    is_balanced = _loading(plan).get("sampler") == "balanced"
+    kinds = {
+        "SingleThreadSplit": is_seeded and not _surely_has_workers(plan),
+        "SeededSplit": is_seeded,
+        "SkippingSplit": skips(plan),
+        "UserSplit": has_users_code or plan.data.source.name == "torchvision_dataset",
+        "BalancedSplit": is_balanced and not is_text,
+    }
+    found = [("batches", name) for name, is_so in kinds.items() if is_so]
+    if plan.task.moves_targets:
+        found.append(("masks", "MaskSplit"))
+    if is_text:
+        found.append(("texts", "BalancedTextSplit" if is_balanced else "TextSplit"))
+    return values.combined(found or [("batches", "Split")], "RecipeSplit")
+
+
+def _loading(plan: Plan) -> dict[str, object]:
+    return {each.name: each.value for each in plan.data.loading}
+
+
+def _skips(plan: Plan) -> bool:
+    return _loading(plan).get("on_bad_file") == "skip"
+
+
+def _transforms(plan: Plan) -> set[str]:
+    calls = [each for part in (plan.data.train, plan.data.eval) for each in part.calls]
+    return {each.name if isinstance(each, Call) else "" for each in calls}
+
+
+def _has_users_code(plan: Plan) -> bool:
+    """Whether samples are read or prepared by the user's code."""
+    calls = [each for part in (plan.data.train, plan.data.eval) for each in part.calls]
+    return plan.data.is_user or any(not isinstance(c, Call) or c.is_user for c in calls)
+
+
+def _has_workers_by_default(plan: Plan) -> bool:
+    """Whether images are loaded in processes of their own though the recipe does not say so."""
+    is_in_memory = plan.data.source.target == DIGITS or plan.data.eval.is_tokenizing
+    return "workers" not in _loading(plan) and not is_in_memory
+
+
+def _surely_has_workers(plan: Plan) -> bool:
+    workers = _loading(plan).get("workers")
+    return _has_workers_by_default(plan) or (isinstance(workers, int) and workers > 0)
