@@ -144,7 +144,7 @@ def _loop(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> lis
         "past = phase.epochs_before + phase.epoch  # epochs, in all phases",
         "losses: list[Tensor] = []",
         *(["phase.can_be_best = True"] if _may_rule_out(techniques) else []),
-        *(line.strip() for line in unfreeze_later(phase, values, "phase.epoch")),
+        *(line[len(INDENT * 2) :] for line in unfreeze_later(phase, values, "phase.epoch")),
         *calls(techniques, "before_epoch"),
         "for phase.batch, (inputs, targets) in enumerate(tqdm(data.train.batches(past), leave=False, disable=None)):",
         *indented(_batch(phase, techniques, values), 1),
