@@ -61,7 +61,7 @@ def _own(kind: str) -> str:
 
 
 def _line(kind: str, name: str, card: Card) -> str:
-    file = own.file_of(kind, name).relative_to(PAGE.parent.parent).as_posix()
+    file = own.files(kind)[name].relative_to(PAGE.parent.parent).as_posix()
     return f"- [`{name.rpartition('.')[2]}`](../{file}): {card.summary[0].lower()}{card.summary[1:].rstrip('.')}"
 
 

@@ -41,11 +41,11 @@ FOLDERS = {kind: _PACKAGE / "catalog" / f"{kind}s" for kind in KINDS} | {
 @cache
 def names(kind: str) -> tuple[str, ...]:
     """The names of Leaven's own cards of a kind."""
-    return tuple(sorted(_files(kind)))
+    return tuple(sorted(files(kind)))
 
 
 @cache
-def _files(kind: str) -> dict[str, Path]:
+def files(kind: str) -> dict[str, Path]:
     """The cards' files by name; some techniques are packages."""
     return {file.stem: file for pattern in ("*.md", "*/*.md") for file in FOLDERS[kind].glob(pattern)}
 
@@ -55,7 +55,7 @@ def read(kind: str, name: str) -> Card | None:
     """Leaven's own card of that kind and name."""
     if name not in names(kind):
         return None
-    file = _files(kind)[name]
+    file = files(kind)[name]
     card = read_card(file.read_text(encoding="utf-8"), kind, name, _class_beside(file))
     is_chosen = kind == "data" and card.data.has_columns and (card.data.on_disk or not card.data.has_labels)
     return _with_target_arguments(card) if is_chosen else card

@@ -140,11 +140,11 @@ class _Copying:
             for member in reversed(node.body):
                 name = _member(member, is_plain=is_plain)
                 if name and not name.startswith("__") and name != "forward" and name not in self._needed:
-                    first = _first_line(member, lines)
-                    is_followed = bool(lines[member.end_lineno :]) and lines[member.end_lineno].strip()  # in a group
+                    first, end = _first_line(member, lines), member.end_lineno or len(lines)
+                    is_followed = bool("".join(lines[end : end + 1]).strip())  # in a group
                     while not is_followed and not lines[first - 2].strip():
                         first -= 1
-                    del lines[first - 1 : member.end_lineno]
+                    del lines[first - 1 : end]
         return lines
 
 
