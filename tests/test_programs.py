@@ -195,7 +195,9 @@ def run(command: Sequence[str]) -> "subprocess.CompletedProcess[str]":
 @pytest.mark.parametrize("golden", RUNNABLE, ids=name)
 def test_a_program_runs_to_its_bundle(golden: Path, workshop: Path) -> None:
     file = workshop / golden.name / "program.py"
-    shutil.copyfile(golden / "program.py", file)
+    program = (golden / "program.py").read_text(encoding="utf-8")
+    file.write_text(program, encoding="utf-8")
+    (file.parent / run_folder.PLAN).write_text(to_json(plan_of(file.parent), program), encoding="utf-8")
     if (file.parent / "resnet18.pth").is_file():
         torch.save(timm.create_model("resnet18").state_dict(), file.parent / "resnet18.pth")
     if (file.parent / "detector.pth").is_file():
@@ -205,7 +207,6 @@ def test_a_program_runs_to_its_bundle(golden: Path, workshop: Path) -> None:
     (made,) = (workshop / golden.name / "runs").glob(f"*/*/{run_folder.BUNDLE}")
     for file in (run_folder.LOCK, run_folder.METRICS, run_folder.SCORES, run_folder.LAST, run_folder.BEST):
         assert (made.parent / file).stat().st_size, file
-    program = (golden / "program.py").read_text(encoding="utf-8")
     assert (made.parent / run_folder.PROGRAM).read_text(encoding="utf-8") == program
     with (made.parent / run_folder.METRICS).open(encoding="utf-8", newline="") as table:
         rows = list(csv.DictReader(table))

@@ -21,7 +21,7 @@ from tests.fuzz.mutations import LINES, mutate
 from tests.fuzz.promises import try_check, try_text
 from tests.fuzz.reduction import reduce
 
-from leaven.recipe import model_facts
+from leaven.rules import inputs
 from leaven.statements.options import Options
 
 CASES = int(os.environ.get("LEAVEN_FUZZ_CASES", "5000"))
@@ -64,7 +64,7 @@ def builds(folder: Path) -> Iterator[Builds]:
     for text in corpus.recipes():
         builds.allow(try_text(text, folder).tree, is_known=True)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(model_facts, "_passes", lambda _facts, _size: True)  # each would need a process of its own
+        patch.setattr(inputs, "takes_size", lambda _facts, _size: True)  # each would need a process of its own
         yield builds
 
 

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from PIL import Image
 from tests import at_work
 from tests.unit.bundle.conftest import save_colours
-from tests.unit.formats.test_visible import COMMANDS
+from tests.unit.terminal.test_visible import COMMANDS
 
 from leaven import bundle, make_plan
 from leaven.cli.main import leaven as commands

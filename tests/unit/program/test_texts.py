@@ -155,7 +155,9 @@ def shape(program: str) -> str:
             node.value = ""
         if isinstance(node, ast.FunctionDef) and node.name.startswith("train_"):
             names[node.name] = node.name = f"train_{len(names)}"
-    return re.sub(r"\btrain_\w+", lambda found: names.get(found[0], found[0]), ast.dump(tree))
+        if isinstance(node, ast.Name) and node.id.startswith("model_before_"):
+            names.setdefault(node.id, f"model_before_{len(names)}")
+    return re.sub(r"\b(train|model_before)_\w+", lambda name: names.get(name[0], name[0]), ast.dump(tree))
 
 
 @pytest.mark.parametrize("name", RECIPES)

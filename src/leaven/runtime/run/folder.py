@@ -138,7 +138,7 @@ def new_folder(output: str, *, is_quick: bool) -> Path:
 
 
 def open_folder(args: argparse.Namespace) -> Path:
-    """The folder of the run: that of a resumed one, or a new one with a copy of the program in it."""
+    """The folder of the run: that of a resumed one, or a new one with a copy of the program and its plan in it."""
     if args.resume:
         found = Path(args.resume)
     else:
@@ -146,8 +146,17 @@ def open_folder(args: argparse.Namespace) -> Path:
         program = Path(sys.argv[0])
         if program.suffix == ".py" and program.is_file():
             shutil.copyfile(program, found / run_folder.PROGRAM)
+            _copy_plan(program, found)
     _copy_phases(args, found)
     return found
+
+
+def _copy_plan(program: Path, into: Path) -> None:
+    """Copy the plan that lies beside a program, if the program was written from it."""
+    from leaven.plan.recorded_plan import plan_of_program  # programs of `leaven run` are in their folder already
+
+    if plan_of_program(program) is not None:
+        shutil.copyfile(program.with_name(run_folder.PLAN), into / run_folder.PLAN)
 
 
 def _copy_phases(args: argparse.Namespace, into: Path) -> None:
