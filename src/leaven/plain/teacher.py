@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from leaven.plain.batches import Data
 from leaven.plain.failures import Failure
-from leaven.plain.freezing import freeze
 from leaven.runtime.data.model_inputs import first_tensor
+from leaven.runtime.model.freezing import freeze
 from leaven.runtime.model.input_spec import InputConverter, input_spec_after, input_spec_of
 
 

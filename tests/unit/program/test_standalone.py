@@ -391,13 +391,15 @@ def test_killed_and_resumed_it_saves_the_same_bytes(
     assert (run / "model.pth").read_bytes() == weights[name].read_bytes()
 
 
-def test_interrupted_it_names_its_folder_and_is_resumed(programs: dict[str, Path], tmp_path: Path) -> None:
+def test_a_resumed_run_goes_on_after_the_last_epoch_that_was_saved(programs: dict[str, Path], tmp_path: Path) -> None:
     program = furnish(tmp_path) / "alone.py"
     shutil.copyfile(programs["two_phases"] / "alone.py", program)
-    said = at_work.interrupt(program, at=Moment(file="phase-2.pt", time=1)).said
+    at_work.kill(program, at=Moment(file="phase-2.pt", time=1))
     (run,) = (tmp_path / "runs/trial").iterdir()
-    assert f"run {run.relative_to(tmp_path)}\n" in said
-    assert "\nall 2/2 " in at_work.run(program, "--resume", str(run)).said
+    said = at_work.run(program, "--resume", str(run)).said
+    assert said.startswith(f"run {run}\n")
+    assert "all 2/2 " in said
+    assert "head 1/1 " not in said
 
 
 def test_a_resumed_run_has_the_flags_that_it_was_started_with(programs: dict[str, Path], tmp_path: Path) -> None:
