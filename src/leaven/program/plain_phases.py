@@ -2,7 +2,7 @@
 
 from leaven.plan.plan import Plan, TrainPhase
 from leaven.plan.values import Argument, Call, Value
-from leaven.program.code import ARGS, FROM_DATA, INDENT, Code, Function, call, docstring, mapping, statement, text
+from leaven.program.code import ARGS, FROM_DATA, INDENT, Code, Function, call, docstring, statement, text
 from leaven.program.loop import batch_lines, cited_line, indented, unfreeze_later
 from leaven.program.names import SHARED, function_names
 from leaven.program.phases import build_criterion, build_optimizer, freezing, phase_summary, preparation
@@ -183,7 +183,7 @@ def _resume(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> l
     parts = _parts(phase, techniques)
     if values.is_wrapped:
         parts["precision"] = "run.fabric.strategy.precision"
-    lines = statement("parts: dict[str, Any] = ", mapping(parts))
+    lines = statement("parts: dict[str, Any] = ", call("dict", **parts))
     if phase.has_own_loss:
         lines += ['    if hasattr(criterion, "state_dict"):', '        parts["criterion"] = criterion']
     lines += [

@@ -206,7 +206,7 @@ def evaluate(run: Run, model: nn.Module, split: Split, metrics: Any, criterion: 
 def train(phase: Phase, model: nn.Module, criterion: Any, optimizer: Any, schedule: Any, metrics: Any) -> None:
     """The training loop of the phases."""
     run, data = phase.run, phase.data
-    parts: dict[str, Any] = {"model": model, "optimizer": optimizer, "schedule": schedule}
+    parts: dict[str, Any] = dict(model=model, optimizer=optimizer, schedule=schedule)
     if (file := run.folder / f"phase-{phase.number}.pt").is_file():  # of a run that was interrupted
         saved = torch.load(file, map_location="cpu", weights_only=True)
         phase.epoch, phase.best = saved["epoch"], saved["best"]
