@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor, nn
+from torch.utils.data import default_collate
 from transformers import AutoConfig, AutoModelForSequenceClassification, AutoTokenizer
 
 from leaven.formats.image_folder import PART_NAMES, files_below, sub_folders
@@ -140,7 +141,7 @@ class TextSplit(CollatingSplit):
         length = self.transform.max_length if self.transform.padding == "max_length" else None
         pad = self.transform.tokenizer.pad
         batch = pad(list(texts), padding=self.transform.padding, max_length=length, return_tensors="pt", verbose=False)
-        return batch, torch.tensor(targets)
+        return batch, default_collate(list(targets))
 
 
 class BalancedTextSplit(TextSplit):
