@@ -9,7 +9,7 @@ import functools
 import inspect
 import re
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import ModuleType
@@ -71,7 +71,8 @@ def model_builder(function: Callable[P, nn.Module]) -> Callable[P, nn.Module]:
         given = inspect.signature(function).bind(*args, **kwargs)
         read = {name: _Read(**vars(value)) for name, value in given.arguments.items() if _is_namespace(value)}
         given.arguments.update(read)
-        with status_line.doing("building the model…"), rank_zero_first(), _downloading(function):
+        turns = rank_zero_first() if _loads_weights else nullcontext()  # one process alone builds again for a bundle
+        with status_line.doing("building the model…"), turns, _downloading(function):
             model = function(*given.args, **given.kwargs)
         if not isinstance(model, nn.Module):
             name, found = function.__name__, "nothing" if model is None else f"a {type(model).__name__}"

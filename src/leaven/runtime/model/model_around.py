@@ -47,6 +47,12 @@ class ModelAround(nn.Module):
     def load_state_dict(self, *args: Any, **kwargs: Any) -> Any:
         return self.module.load_state_dict(*args, **kwargs)
 
+    def _load_from_state_dict(self, state_dict: dict[str, Any], prefix: str, *args: Any) -> None:
+        """What a module around this one loads has the names of the model inside, too."""
+        for name in [name for name in state_dict if name.startswith(prefix)]:
+            state_dict[f"{prefix}module.{name.removeprefix(prefix)}"] = state_dict.pop(name)
+        super()._load_from_state_dict(state_dict, prefix, *args)
+
     def _apply(self, *args: Any, **kwargs: Any) -> Any:
         self.module._apply(*args, **kwargs)
         return self
