@@ -321,6 +321,8 @@ def test_nothing_that_the_description_allows_or_forbids_is_a_failure(api: Api) -
             @hypothesis.settings(max_examples=30, deadline=None, suppress_health_check=list(hypothesis.HealthCheck))
             @hypothesis.given(case=found.ok().as_strategy(mode))
             def asked(case: Any) -> None:
+                framing = {"transfer-encoding", "content-length"}  # what is no HTTP gets no answer of the API's
+                hypothesis.assume(framing.isdisjoint(name.lower() for name in case.headers or {}))
                 case.call_and_validate(headers=headers, excluded_checks=[made_up, token])
 
             with contextlib.suppress(hypothesis.errors.Unsatisfiable):  # what has no parameters can't be asked wrongly
