@@ -16,11 +16,13 @@ def write_atomically(file: Path, write: Callable[[Path], object], new_mode: int 
 
     A new file has the permissions `new_mode`, if they are given, from its first byte.
 
-    A pipe or a terminal is written to directly. Whatever goes wrong is an `OSError`; how it is reported is left to the
-    caller.
+    A pipe or a terminal is written to directly, unless there is `new_mode`: what is private is written to files alone.
+    Whatever goes wrong is an `OSError`; how it is reported is left to the caller.
     """
     file = Path(os.path.realpath(file))
     if file.exists() and not file.is_file():
+        if new_mode is not None:
+            raise OSError(errno.EINVAL, "it is not a file", str(file))
         write(file)
         return
     mode = file.stat().st_mode if file.exists() else None

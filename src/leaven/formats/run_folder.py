@@ -15,12 +15,15 @@ Both halves write into it: the compiler what is to be run, the runtime the resul
 
 import csv
 import hashlib
+import io
 import json
 import os
 import re
 import time
 from pathlib import Path
 from typing import Any
+
+from leaven.files.regular import read_regular
 
 RECIPE = "recipe.leaven"
 RESOLVED = "resolved.leaven"
@@ -201,10 +204,10 @@ def started_in(run: Path) -> Path:
 def read_metrics(run: Path) -> list[dict[str, Any]]:
     """The epochs of a run, with numbers as numbers; a score that an epoch does not have is left out."""
     try:
-        with (run / METRICS).open(encoding="utf-8", newline="") as file:
-            rows = list(csv.DictReader(file))
+        content = read_regular(run / METRICS)
     except OSError:
         return []
+    rows = csv.DictReader(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline=""))
     return [{name: _number(name, text) for name, text in row.items() if text} for row in rows]
 
 
@@ -217,7 +220,7 @@ def _number(column: str, text: str) -> Any:
 def read_json(file: Path) -> dict[str, Any]:
     """What a JSON file holds; empty where there is none that can be read."""
     try:
-        found = json.loads(file.read_text(encoding="utf-8"))
+        found = json.loads(read_regular(file))
     except (OSError, ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from leaven.files.atomic_files import write_text
+from leaven.files.regular import read_regular
 from leaven.formats.run_folder import LOCK, PLAN, PLAN_TEXT, PROGRAM, RECIPE, RESOLVED, read_json, read_metrics
 
 TRIALS = "trials.json"
@@ -68,7 +69,7 @@ def make_trial_folders(folder: Path, lock: str) -> None:
 
 
 def read_trials(folder: Path) -> Trials:
-    found = json.loads((folder / TRIALS).read_text(encoding="utf-8"))
+    found = json.loads(read_regular(folder / TRIALS))
     return Trials(**{**found, "trials": [Trial(**trial) for trial in found["trials"]]})
 
 

@@ -11,6 +11,7 @@ import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from leaven.files.regular import open_regular
 from leaven.formats.run_folder import PACKED_BY
 from leaven.jobs.attempt_processes import ATTEMPT
 from leaven.jobs.problem import Problem
@@ -68,7 +69,7 @@ def secret_values(folder: Path, names: Sequence[str]) -> dict[str, str]:
 
 def _from_file(file: Path) -> dict[str, str]:
     try:
-        with file.open("rb") as opened:
+        with open_regular(file) as opened:
             about = os.fstat(opened.fileno())
             if about.st_uid != os.geteuid() or stat.S_IMODE(about.st_mode) & 0o077:
                 raise VariableError(f"other users may read or change {file}", f"chmod 600 {file}")

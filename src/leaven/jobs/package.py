@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from leaven.files.atomic_files import PRIVATE, write_bytes, write_text
+from leaven.files.regular import read_regular
 from leaven.formats import run_folder, sweep_folder
 from leaven.formats.user_sources import FOLDER
 from leaven.jobs.manifest import MANIFEST, Manifest, PackageError, read_manifest, refuse_wrong_trials
@@ -72,9 +73,7 @@ def make_package(manifest: Manifest, members: Mapping[str, bytes]) -> Package:
 def open_package(file: Path) -> Package:
     """Read a package file."""
     try:
-        if file.stat().st_size > MOST_BYTES:
-            raise PackageError(f"{file} is too large to be a job package")
-        content = file.read_bytes()
+        content = read_regular(file, MOST_BYTES)
     except OSError as problem:
         raise PackageError(f"can't read {file}: {problem.strerror}") from None
     return read_package(content, str(file))
@@ -166,5 +165,5 @@ def _write(members: Mapping[str, bytes], folder: Path) -> None:
     for name, content in members.items():
         file = folder / name
         file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-        with open(file, "wb", opener=lambda name, flags: os.open(name, flags, PRIVATE)) as opened:
+        with open(file, "wb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK, PRIVATE)) as opened:
             opened.write(content)

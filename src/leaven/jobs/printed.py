@@ -83,8 +83,10 @@ def _looks(
             try:
                 for text in _pieces(environment, tried, positions):
                     yield LogChunk(tried.number, text)
-            except Unreachable as problem:
-                reason = f"{tried.environment} does not answer: {problem}"
+            except (Unreachable, OSError) as problem:  # a program may have put anything in place of its log
+                is_silent = isinstance(problem, Unreachable)
+                fact = f"{tried.environment} does not answer" if is_silent else "its log can't be read"
+                reason = f"{fact}: {problem}"
                 if problems.get(tried.id) != reason:
                     yield LogChunk(tried.number, problem=reason)
                 problems[tried.id] = reason

@@ -45,7 +45,8 @@ class ProgramLog:
 
     def _open(self) -> int:
         make_again(os.path.dirname(self._file))
-        return os.open(self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NONBLOCK  # a pipe in its place would be waited for
+        return os.open(self._file, flags, 0o600)
 
     def add(self, text: bytes) -> None:
         """Write what was printed, or let it wait."""

@@ -25,6 +25,7 @@ from leaven.jobs.environments.local import KEYS, Local
 from leaven.jobs.job_variables import VariableError
 from leaven.jobs.manifest import Manifest, PackageError
 from leaven.jobs.package import make_package, package_file
+from leaven.jobs.printed import read_logs
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import Entry, Outcome, State, Wanted
 from leaven.jobs.store.records import Job
@@ -662,6 +663,27 @@ with open(os.environ["LEAVEN_OUTCOME"], "w") as file:
     def test_whose_lock_is_nested_too_deeply(self, queue: Queue) -> None:
         job = self.finish_beside(queue, order("open('lock.json', 'w').write('[' * 100_000); exit(1)"))
         assert job.state is State.FAILED
+
+    @pytest.mark.parametrize("place", ["run", "attempt"])
+    @pytest.mark.parametrize("make", ["os.mkfifo(file)", "os.symlink('/dev/zero', file)"])
+    def test_that_puts_what_never_ends_in_place_of_files(self, queue: Queue, place: str, make: str) -> None:
+        text = f"""
+import os, time
+run, attempt = os.path.dirname(os.path.abspath(__file__)), os.path.dirname(os.environ["LEAVEN_OUTCOME"])
+files = {{"run": ["metrics.csv", "lock.json", "recipe.leaven", "trials.json"], "attempt": ["log", "outcome.json"]}}
+for name in files[{place!r}]:
+    file = os.path.join({place}, name)
+    if os.path.lexists(file):
+        os.remove(file)
+    {make}
+print("begun", flush=True)
+time.sleep(1.5)
+exit(1)
+"""
+        job = self.finish_beside(queue, order(text, retries=1))
+        assert job.state in (State.FAILED, State.LOST)
+        (first, *_) = read_logs(queue.settings, queue.store, job, attempt=1)
+        assert first.text == b"begun\n" if place == "run" else "not a file" in first.problem
 
     def test_that_wants_no_processes(self, queue: Queue) -> None:
         with pytest.raises(requests.RequestError, match="`processes` can't be 0"):

@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
+from leaven.files.regular import open_regular
 from leaven.jobs.supervisor import LOG
 
 PIECE = 256 * 1024  # bytes of a log that are read at once: a log may be larger than the memory
@@ -22,7 +23,7 @@ def read_log(attempt: Path, start: Position, most: int) -> tuple[bytes, Position
     A log that was removed, and begun again by its supervisor, is read from its start.
     """
     try:
-        with (attempt / LOG).open("rb") as file:
+        with open_regular(attempt / LOG) as file:
             about = os.fstat(file.fileno())
             is_same = start.file in (0, about.st_ino) and start.offset <= about.st_size
             file.seek(start.offset if is_same else 0)

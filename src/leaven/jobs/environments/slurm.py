@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from leaven.files.atomic_files import write_text
+from leaven.files.regular import open_regular
 from leaven.jobs import supervisor
 from leaven.jobs.agent import ADDRESS, FIRST, NODE
 from leaven.jobs.environments import following
@@ -43,6 +44,7 @@ _ADDRESSES = (  # by which nodes can reach each other
     "export -f address",
     f'export {FIRST}="$(address "$(scontrol show hostnames "$SLURM_JOB_NODELIST" | head -n 1)")"',
 )
+_LAST_WORDS = 10_000  # bytes of it that are read
 ARRAY = "array"  # the file with the attempts of an array
 _ARRAY = "array-"  # begins the names of arrays, after the prefix and before the first attempt
 _LARGEST = 1000  # tasks of an array: MaxArraySize of a cluster that does not say
@@ -156,8 +158,10 @@ class Slurm(EngineEnvironment):
     def _last_words(self, attempt: str) -> str:
         """The last line that Slurm or the agent has printed: why an attempt has not begun."""
         try:
-            lines = (self._attempts / attempt / PRINTED).read_text(encoding="utf-8", errors="replace").split("\n")
-        except (OSError, ValueError):
+            with open_regular(self._attempts / attempt / PRINTED) as file:
+                file.seek(max(0, file.seek(0, os.SEEK_END) - _LAST_WORDS))
+                lines = file.read(_LAST_WORDS).decode(errors="replace").split("\n")
+        except OSError:
             return ""
         return next((line.strip() for line in reversed(lines) if line.strip()), "")
 
