@@ -160,6 +160,9 @@ class Invocation(Record):
         """The same with another value of an argument that it has."""
         return replace(self, settings=tuple(setting if old.name == setting.name else old for old in self.settings))
 
+    def without_setting(self, name: str) -> "Invocation":
+        return replace(self, settings=tuple(setting for setting in self.settings if setting.name != name))
+
 
 class Arg(Record):
     """An argument of the recipe, and the value it has now."""

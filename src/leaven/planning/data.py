@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from leaven.catalog.values import Invocation, Quantity, Setting, Written
+from leaven.catalog.values import Invocation, Quantity, Setting
 from leaven.plan.plan import ReadData, Transforms
 from leaven.plan.values import Argument, Bound, Call, Entries, Reference, Value
 from leaven.planning.building import text_source
@@ -60,7 +60,7 @@ def _source(data: Data) -> Call:
     if card.target.startswith("leaven."):
         named = _target(data)
         more = _target_reader(data, named) if card.data.has_columns else []
-        if card.data.skips_bad and data.on_bad_file.settings[0].value == "skip":
+        if card.data.skips_bad and data.on_bad_file.action.value == "skip":
             more = [*more, Argument("on_bad_file", "skip")]
         return call_of(source, without=named, more=more)
     arguments = [Argument("", Reference(card.target))]
@@ -123,10 +123,10 @@ def _is_needed(setting: Setting, source: Invocation) -> bool:
 
 
 def _split(data: Data) -> Call:
-    split = data.split
+    split = data.split.statement
     chosen = [setting for setting in split.settings if setting.value is not None]
     arguments = [Argument(s.name, _share(s), setting_text(s), because(s.origin)) for s in chosen]
-    if isinstance(split.origin, Written):
+    if data.split.is_written:
         arguments.append(Argument("resplit", True))
     shares = ", ".join(f"{setting.name} {setting_text(setting)}" for setting in chosen if setting.name != "seed")
     stratified_by = data.task.known.stratified_by if data.task.known is not None else ""
@@ -144,8 +144,8 @@ def _existing(data: Data) -> str:
 
 def _has_test(data: Data) -> bool:
     """Whether there will be a test split; where the data may come with one, it is assumed."""
-    share = data.split.value("test")
-    if share is None and data.splits and not isinstance(data.split.origin, Written):
+    share = data.split.test.value
+    if share is None and data.splits and not data.split.is_written:
         return "test" in data.splits
     return not (isinstance(share, Quantity) and share.amount == 0)
 
@@ -212,11 +212,10 @@ def _transform(stage: Invocation) -> tuple[Call | Bound, ...]:
 def _loading(recipe: Recipe) -> tuple[Argument, ...]:
     """How batches are made: the arguments of `runtime.Data`."""
     train, data = recipe.train, recipe.data
-    found = [measurable(train["batch"], name="batch_size"), argument(train["seed"])]
-    for name, invocation in (("workers", data.workers), ("on_bad_file", data.on_bad_file)):
-        setting = invocation.settings[0]
+    found = [measurable(train.batch, name="batch_size"), argument(train.seed)]
+    for name, setting in (("workers", data.workers.count), ("on_bad_file", data.on_bad_file.action)):
         if setting.value != _DEFAULTS[name] or setting.syntax is not None:
-            found.append(Argument(name, value_of(setting), setting_text(setting), because(invocation.origin)))
+            found.append(argument(setting, name=name))
     if data.sampler.card.name != _DEFAULTS["sampler"]:
         found.append(Argument("sampler", data.sampler.card.name, data.sampler.card.name, because(data.sampler.origin)))
     if data.task.known is not None and data.task.known.samples:

@@ -48,7 +48,7 @@ def make_plan(recipe: Recipe) -> Plan | tuple[NotBuilt, ...]:
         metrics=metrics,
         phases=phases_of(recipe, metrics),
         sweep=sweep,
-        caches=recipe.train.value("cache") != "off",
+        caches=recipe.train.cache.value != "off",
         approximate=run.approximate(recipe),
     )
 
@@ -66,8 +66,8 @@ def _missing(recipe: Recipe) -> list[NotBuilt]:
             match technique:
                 case Technique(call) if not _is_built(technique):
                     found.append(NotBuilt(f"`{call.card.name}`", call.origin))
-        if phase.optimizer.invocation.card.optimizer.needs_closure and recipe.train.value("accumulate") != 1:
-            found.append(NotBuilt("`accumulate` with lbfgs", recipe.train.origin))
+        if phase.optimizer.invocation.card.optimizer.needs_closure and recipe.train.accumulate.value != 1:
+            found.append(NotBuilt("`accumulate` with lbfgs", recipe.train.statement.origin))
     for sweep in recipe.sweeps:
         if has_unknown_bounds(sweep):
             fix = "give that `arg` a default, or its value as an option"

@@ -33,6 +33,7 @@ from leaven.planning.translate import (
     tensor,
     value_of,
 )
+from leaven.recipe.recipe import EarlyStop as RecipeEarlyStop
 from leaven.recipe.recipe import Phase, Recipe, Reinit, Technique
 from leaven.terminal.visible import visible
 
@@ -93,10 +94,10 @@ def _phase(
             Override(each.hook, f"{each.function.module}.{each.function.name}", because(each.origin))
             for each in phase.overrides
         ),
-        accumulate=argument(train["accumulate"], train) if train.value("accumulate") != 1 else None,
-        clip=argument(train["clip"], train) if train.value("clip") is not None else None,
+        accumulate=argument(train.accumulate) if train.accumulate.value != 1 else None,
+        clip=argument(train.clip) if train.clip.value is not None else None,
         precision=precision_argument(phase.precision, phase.origin) if phase.precision is not None else None,
-        compile=measurable(train["compile"]) if train.value("compile") else None,
+        compile=measurable(train.compile) if train.compile.value else None,
         is_last=False,
         is_remembered=False,
         takes_optimizer=phase.keeps_optimizer,
@@ -193,10 +194,11 @@ def _optimizer(phase: Phase, layers: Layers) -> UseOptimizer:
     return UseOptimizer(call_of(optimizer, by_name=True), groups, traits.needs_closure, traits.is_second_order)
 
 
-def _early_stop(stop: Invocation | None) -> EarlyStop | None:
+def _early_stop(stop: RecipeEarlyStop | None) -> EarlyStop | None:
     if stop is None:
         return None
-    settings = [argument(stop["patience"], stop)]
-    if stop.value("at_least"):
-        settings.append(argument(stop["at_least"], stop))
-    return EarlyStop(str(stop.value("score")), tuple(settings), call_text(stop), because_of_call(stop))
+    settings = [argument(stop.patience)]
+    if stop.at_least.value:
+        settings.append(argument(stop.at_least))
+    text, reasons = call_text(stop.statement), because_of_call(stop.statement)
+    return EarlyStop(str(stop.score.value), tuple(settings), text, reasons)

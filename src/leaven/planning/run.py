@@ -18,7 +18,7 @@ from leaven.planning.translate import (
     path_text,
     plain_value,
 )
-from leaven.recipe.recipe import Recipe
+from leaven.recipe.recipe import Checkpoint, Recipe
 from leaven.recipe.task import Task
 
 _LOGGERS = {"tensorboard": "TensorBoard", "mlflow": "MLflow"}
@@ -28,13 +28,13 @@ _PRECISIONS = {"32": "32-true", "bf16": "bf16-mixed", "fp16": "16-mixed"}
 
 def run_call(recipe: Recipe, metrics: tuple[Metric, ...], monitor: str) -> Call:
     train, checkpoint = recipe.train, recipe.checkpoint
-    arguments = [argument(train["seed"]), Argument("monitor", monitor, because=because(checkpoint.origin))]
+    arguments = [argument(train.seed), Argument("monitor", monitor, because=because(checkpoint.statement.origin))]
     if len(recipe.phases) > 1:  # a single phase is the whole run
         arguments.append(Argument("epochs", _total_epochs(recipe)))
     lower = tuple(metric.name for metric in metrics if metric.lower_is_better)
     if lower:
         arguments.append(Argument("lower_is_better", lower))
-    arguments += [_setting(train[name]) for name in ("devices", "strategy", "precision") if _is_chosen(train[name])]
+    arguments += [_setting(each) for each in (train.devices, train.strategy, train.precision) if _is_chosen(each)]
     if (threads := threads_of(recipe)) is not None:
         arguments.append(threads)
     loggers = [log for log in recipe.logs if log.card.name in _LOGGERS]
@@ -43,7 +43,7 @@ def run_call(recipe: Recipe, metrics: tuple[Metric, ...], monitor: str) -> Call:
         arguments.append(Argument("loggers", tuple(map(_logger, loggers)), because=reasons))
     if policy := _checkpoint(checkpoint):
         call = Call("leaven.runtime.CheckpointPolicy", tuple(policy))
-        arguments.append(Argument("checkpoint", call, because=because_of_call(checkpoint)))
+        arguments.append(Argument("checkpoint", call, because=because_of_call(checkpoint.statement)))
     return Call("leaven.runtime.Run", tuple(arguments))
 
 
@@ -78,8 +78,8 @@ def _logger(log: Invocation) -> Value:
     return Bound(Call(target, given)) if given else Reference(target)
 
 
-def _checkpoint(checkpoint: Invocation) -> list[Argument]:
-    every, keep = checkpoint["every"], checkpoint["keep"]
+def _checkpoint(checkpoint: Checkpoint) -> list[Argument]:
+    every, keep = checkpoint.every, checkpoint.keep
     found: list[Argument] = []
     if is_written(every.origin) and isinstance(every.value, Quantity):
         found.append(argument(every, name=every.value.unit))
@@ -89,12 +89,12 @@ def _checkpoint(checkpoint: Invocation) -> list[Argument]:
 
 
 def deterministic(recipe: Recipe) -> Argument | None:
-    setting = recipe.train["deterministic"]
+    setting = recipe.train.deterministic
     return argument(setting) if setting.value else None
 
 
 def approximate(recipe: Recipe) -> Argument | None:
-    setting = recipe.train["exact"]
+    setting = recipe.train.exact
     return argument(setting) if not setting.value else None
 
 
@@ -141,10 +141,10 @@ def _metric(metric: Invocation, task: Task) -> Call:
 
 def monitored(recipe: Recipe, metrics: tuple[Metric, ...]) -> str:
     """The score that says which epoch was the best."""
-    by = recipe.checkpoint.value("by")
+    by = recipe.checkpoint.by.value
     stop = recipe.phases[-1].early_stop
     if not isinstance(by, Score) and stop is not None:
-        by = stop.value("score")
+        by = stop.score.value
     return str(by) if isinstance(by, Score) else f"val.{metrics[0].name}"
 
 

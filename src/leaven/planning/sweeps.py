@@ -25,7 +25,7 @@ def sweep_of(recipe: Recipe, metrics: Sequence[Metric], monitor: str) -> Sweep |
         return None
     names = [sweep.value("name") for sweep in recipe.sweeps]
     types = {arg.name: arg.type for arg in recipe.args}
-    seed = recipe.train.value("seed")
+    seed = recipe.train.seed.value
     values = [_values(sweep, types[sweep.value("name")], seed) for sweep in recipe.sweeps]
     by = next((str(sweep.value("by")) for sweep in recipe.sweeps if isinstance(sweep.value("by"), Score)), monitor)
     lower = {"loss", *(metric.name for metric in metrics if metric.lower_is_better)}

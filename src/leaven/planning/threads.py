@@ -22,10 +22,10 @@ _REASON = Default("its layers are too small for several")
 
 def threads_of(recipe: Recipe) -> Argument | None:
     """The number of threads; None for as many as there are cores."""
-    setting = recipe.train["threads"]
+    setting = recipe.train.threads
     if setting.value != "auto":
         return argument(setting)
-    batch, layers = recipe.train.value("batch"), recipe.model.layers
+    batch, layers = recipe.train.batch.value, recipe.model.layers
     if layers is None:
         return None
     batch = batch if isinstance(batch, int) else USUAL_BATCH

@@ -4,7 +4,7 @@ from leaven.catalog.values import Invocation
 from leaven.language.record import Record
 from leaven.recipe.data import DataFacts
 from leaven.recipe.model_facts import ModelFacts
-from leaven.recipe.recipe import Data, Model, Phase
+from leaven.recipe.recipe import Data, Model, Phase, Train
 
 
 class Draft(Record):
@@ -16,4 +16,4 @@ class Draft(Record):
     data_facts: DataFacts
     phases: tuple[Phase, ...]
     metrics: tuple[Invocation, ...]
-    train: Invocation | None
+    train: Train | None

@@ -24,6 +24,7 @@ from leaven.recipe.freezing import resolve_freezing
 from leaven.recipe.recipe import (
     Adapter,
     AnyTechnique,
+    EarlyStop,
     Freeze,
     Group,
     Optimizer,
@@ -142,7 +143,8 @@ class PhaseReader:
         techniques += default_freezing(techniques, optimizer.groups, self.start)
         freezing = resolve_freezing(techniques, self.adapters, layers)
         optimizer = with_default_rate(optimizer, self.start, freezing)
-        loop = (loss, optimizer, schedule, early_stop, overrides, keeps_optimizer, precision)
+        stop = None if early_stop is None else EarlyStop.read(early_stop)
+        loop = (loss, optimizer, schedule, stop, overrides, keeps_optimizer, precision)
         phase = Phase(name, epochs, techniques, *loop, origin, freezing, tuple(self.adapters), prunings)
         if phase.trains and freezing is not None:
             self.start = self.start.after_training(freezing)

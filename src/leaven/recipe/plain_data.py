@@ -5,7 +5,7 @@ from typing import Any
 from leaven.catalog.selectors import Selection
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation
-from leaven.recipe.recipe import KeepHead, Phase, Recipe, Transforms
+from leaven.recipe.recipe import Fixed, KeepHead, Phase, Recipe, Transforms
 from leaven.recipe.show import selector, technique_origin, technique_text
 
 
@@ -68,6 +68,8 @@ def _json(item: Any) -> Any:
                 setting.name: {"value": _json(setting.value), "from": str(setting.origin)} for setting in item.settings
             }
             return {"card": item.card.name, "kind": item.card.kind, "arguments": arguments, "from": str(item.origin)}
+        case Fixed():
+            return _json(item.statement)
         case Transforms():
             return {"transforms": _json(item.stages), "from": str(item.origin)}
         case tuple() | list():

@@ -29,7 +29,7 @@ from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts, layers_at
 from leaven.recipe.model_statement import read_model
 from leaven.recipe.phases import PhaseReader
-from leaven.recipe.recipe import Data, Model, NewHead, Recipe, Transforms
+from leaven.recipe.recipe import Checkpoint, Data, Model, NewHead, OnBadFile, Recipe, Split, Train, Transforms, Workers
 from leaven.recipe.sample_counts import sample_counts
 from leaven.recipe.sweeps import is_given, read_sweep, unused
 from leaven.statements import options
@@ -152,10 +152,18 @@ class RecipeReader:
         draft = None
         if model is not None and data is not None:
             sound = tuple(phase for phase in phases if phase is not None)
-            draft = Draft(model, model_facts, data, data_facts, sound, metrics or (), train)
+            settings = None if train is None else Train.read(train.without_setting("epochs"))  # the phases have it
+            draft = Draft(model, model_facts, data, data_facts, sound, metrics or (), settings)
         if has_errors(self.scope.diagnostics):
             return draft, None
-        if draft is None or train is None or metrics is None or checkpoint is None or logs is None or output is None:
+        if (
+            draft is None
+            or draft.train is None
+            or metrics is None
+            or checkpoint is None
+            or logs is None
+            or output is None
+        ):
             raise AssertionError("a part of the recipe is missing, and nothing was reported")
         recipe = Recipe(
             name=self._name(),
@@ -165,8 +173,8 @@ class RecipeReader:
             data=draft.data,
             metrics=metrics,
             phases=draft.phases,
-            train=replace(train, settings=tuple(s for s in train.settings if s.name != "epochs")),  # the phases have it
-            checkpoint=checkpoint,
+            train=draft.train,
+            checkpoint=Checkpoint.read(checkpoint),
             logs=logs,
             output=output.value,
             output_origin=output.origin,
@@ -272,10 +280,10 @@ class RecipeReader:
         train, eval = default_transforms.fill_in(transforms.get("train"), transforms.get("eval"), facts, model, few)
         others = [written.get(name, default_of(f"data.{name}")) for name in ("sampler", "workers", "on_bad_file")]
         tokenize = written.get("tokenize", default_of("data.tokenize") if facts.task.is_for_texts else None)
-        sampler, workers, on_bad_file = call_in(others[0]), *others[1:]
+        sampler, workers, on_bad_file = call_in(others[0]), Workers.read(others[1]), OnBadFile.read(others[2])
         assert sampler is not None
         known = (facts.task, facts.target, facts.outputs, facts.channels, facts.size, facts.splits, samples)
-        return Data(call, split, train, eval, sampler, workers, on_bad_file, tokenize, *known)
+        return Data(call, Split.read(split), train, eval, sampler, workers, on_bad_file, tokenize, *known)
 
     def _model(self, top: Mapping[str, list[Recognised]], data: DataFacts) -> tuple[Model | None, ModelFacts]:
         if not top.get("model"):

@@ -4,15 +4,37 @@ Only the checker builds these values, so a `Recipe` has passed all checks. All a
 """
 
 from collections.abc import Iterable
-from dataclasses import field
+from dataclasses import field, fields
 from functools import cached_property
+from typing import Self
 
 from leaven.catalog.layers import LayerParameter, Layers
 from leaven.catalog.selectors import Selection
 from leaven.catalog.traits import ModelTraits
-from leaven.catalog.values import Arg, FilePath, Invocation, Origin, Quantity, Setting, UserDefinition, UserModule
+from leaven.catalog.values import (
+    Arg,
+    FilePath,
+    Invocation,
+    Origin,
+    Quantity,
+    Setting,
+    UserDefinition,
+    UserModule,
+    Written,
+)
 from leaven.language.record import Record
 from leaven.recipe.task import Task
+
+
+class Fixed(Record):
+    """A statement whose settings are the same in every recipe: each is a field."""
+
+    statement: Invocation = field(compare=False)  # as it is shown
+
+    @classmethod
+    def read(cls, statement: Invocation) -> Self:
+        names = [each.name for each in fields(cls) if each.name != "statement"]  # type: ignore[arg-type]
+        return cls(statement, **{name: statement[name] for name in names})
 
 
 class NewHead(Record):
@@ -62,16 +84,41 @@ class Transforms(Record):
     origin: Origin = field(compare=False)
 
 
+class Split(Fixed):
+    """The shares of the splits, None where the data decides."""
+
+    train: Setting
+    val: Setting
+    test: Setting
+    seed: Setting
+
+    @property
+    def is_written(self) -> bool:
+        return isinstance(self.statement.origin, Written)
+
+
+class Workers(Fixed):
+    """How many processes load batches."""
+
+    count: Setting
+
+
+class OnBadFile(Fixed):
+    """What becomes of files that can't be read."""
+
+    action: Setting
+
+
 class Data(Record):
     """The dataset, its split, and the transforms of its samples."""
 
     source: Invocation
-    split: Invocation
+    split: Split
     train: Transforms | None
     eval: Transforms | None
     sampler: Invocation
-    workers: Invocation
-    on_bad_file: Invocation
+    workers: Workers
+    on_bad_file: OnBadFile
     tokenize: Invocation | None
     task: Task
     target: tuple[Setting, ...]  # the arguments by which the recipe asks for the task
@@ -183,6 +230,14 @@ class Override(Record):
     origin: Origin = field(compare=False)
 
 
+class EarlyStop(Fixed):
+    """When a phase ends early: `score` has not improved by `at_least` for as long as `patience`."""
+
+    score: Setting
+    patience: Setting
+    at_least: Setting
+
+
 class Phase(Record):
     """One phase of training, complete with what the recipe says for all phases."""
 
@@ -192,7 +247,7 @@ class Phase(Record):
     loss: Invocation
     optimizer: Optimizer
     schedule: Invocation
-    early_stop: Invocation | None
+    early_stop: EarlyStop | None
     overrides: tuple[Override, ...]
     keeps_optimizer: bool
     precision: str | None  # where it has its own
@@ -226,6 +281,31 @@ def solver_among(techniques: Iterable[AnyTechnique]) -> Invocation | None:
     return next((call for call in calls if call.value(call.card.technique.solver) is not None), None)
 
 
+class Train(Fixed):
+    """The settings of the training loop. How long it is, its phases say."""
+
+    batch: Setting
+    precision: Setting
+    seed: Setting
+    accumulate: Setting
+    clip: Setting
+    devices: Setting
+    strategy: Setting
+    threads: Setting
+    compile: Setting
+    cache: Setting
+    exact: Setting
+    deterministic: Setting
+
+
+class Checkpoint(Fixed):
+    """How often a run is saved, what it keeps, and by which score it tells the best epoch."""
+
+    every: Setting
+    keep: Setting
+    by: Setting
+
+
 class Recipe(Record):
     """A checked recipe."""
 
@@ -236,8 +316,8 @@ class Recipe(Record):
     data: Data
     metrics: tuple[Invocation, ...]
     phases: tuple[Phase, ...]
-    train: Invocation
-    checkpoint: Invocation
+    train: Train
+    checkpoint: Checkpoint
     logs: tuple[Invocation, ...]
     output: FilePath
     output_origin: Origin = field(compare=False)

@@ -56,8 +56,8 @@ def _lines(recipe: Recipe) -> Iterator[Line]:
     yield "", ""
     origins = dict.fromkeys(_origin(metric) for metric in recipe.metrics)
     yield f"metrics {', '.join(call(metric) for metric in recipe.metrics)}", "; ".join(origins)
-    yield from _statement("train", recipe.train)
-    yield from _statement("checkpoint", recipe.checkpoint)
+    yield from _statement("train", recipe.train.statement)
+    yield from _statement("checkpoint", recipe.checkpoint.statement)
     for log in recipe.logs:
         yield from _called("log", log)
     yield f"output {value_text(recipe.output)}", str(recipe.output_origin)
@@ -101,15 +101,15 @@ def _without_fitted(model: Model) -> Invocation:
 
 def _data(data: Data) -> Iterator[Line]:
     yield from _called("data", data.source, ending=" {")
-    yield from _statement("    split", data.split)
+    yield from _statement("    split", data.split.statement)
     for name, transforms in (("train", data.train), ("eval", data.eval)):
         if transforms is not None and transforms.stages:
             yield from _stages(f"    {name}", transforms.stages, str(transforms.origin))
     if data.tokenize is not None:
         yield from _statement("    tokenize", data.tokenize)
     yield from _called("    sampler", data.sampler)
-    yield from _statement("    workers", data.workers)
-    yield from _statement("    on_bad_file", data.on_bad_file)
+    yield from _statement("    workers", data.workers.statement)
+    yield from _statement("    on_bad_file", data.on_bad_file.statement)
     yield "}", ""
 
 
@@ -129,7 +129,7 @@ def _phase(phase: Phase) -> Iterator[Line]:
     for technique in phase.techniques:
         yield f"    {technique_text(technique)}", technique_origin(technique)
     if phase.early_stop is not None:
-        yield from _statement("    early_stop", phase.early_stop)
+        yield from _statement("    early_stop", phase.early_stop.statement)
     for override in phase.overrides:
         yield f"    override {override.hook}, {value_text(override.function)}", str(override.origin)
     yield "}", ""

@@ -7,7 +7,6 @@ from leaven.language.diagnostics import Diagnostic
 from leaven.messages import training as messages
 from leaven.recipe.draft import Draft
 
-_MEASURED = ("batch", "precision", "compile")
 AUTO = "auto"
 
 
@@ -25,7 +24,8 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
         if score is not None and not is_written(score.origin) and str(score.value) == "val.loss":  # its default
             better = next(iter(name for metric in draft.metrics for name in metric.card.metric.scores), "map")
             yield messages.no_loss_to_watch(phase.schedule, f"val.{better}")
-    settings = [draft.train[name] for name in _MEASURED] if draft.train is not None else []
+    train = draft.train
+    settings = [train.batch, train.precision, train.compile] if train is not None else []
     if task.known is not None and not task.known.has_eval_loss:
         yield from (
             messages.not_measured(one, task.title) for one in settings if one.value == AUTO and is_written(one.origin)

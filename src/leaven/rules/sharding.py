@@ -19,16 +19,16 @@ _ELEMENTWISE = {  # optimizers that treat every number of a parameter by itself
 
 
 def check(draft: Draft) -> Iterator[Diagnostic]:
-    strategy = draft.train.setting("strategy") if draft.train is not None else None
+    strategy = draft.train.strategy if draft.train is not None else None
     if draft.train is None or strategy is None or strategy.value != "fsdp":
         return
     for phase in draft.phases:
         if phase.trains and phase.solver is None:
             yield from _phase(phase, strategy)
-    if draft.train.value("precision") == "fp16":
-        yield messages.setting_on_parts("precision=fp16", draft.train["precision"].origin, strategy)
-    if draft.train.value("compile") not in (None, False):
-        yield messages.setting_on_parts("compile", draft.train["compile"].origin, strategy)
+    if draft.train.precision.value == "fp16":
+        yield messages.setting_on_parts("precision=fp16", draft.train.precision.origin, strategy)
+    if draft.train.compile.value not in (None, False):
+        yield messages.setting_on_parts("compile", draft.train.compile.origin, strategy)
 
 
 def _phase(phase: Phase, strategy: Setting) -> Iterator[Diagnostic]:

@@ -11,7 +11,7 @@ from leaven.language.diagnostics import Diagnostic
 from leaven.messages import techniques as messages
 from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts
-from leaven.recipe.recipe import Data, Model, Phase
+from leaven.recipe.recipe import Data, Model, Phase, Train
 from leaven.recipe.task import Task
 
 _BRANCHES = ("drop_path", "stochastic_depth")  # what libraries call modules that can skip a branch
@@ -73,13 +73,13 @@ def _task(call: Invocation, phase: Phase, task: Task) -> Iterator[Diagnostic]:
         yield messages.overridden_train_step(call, override.origin)
 
 
-def _steps(call: Invocation, phase: Phase, train: Invocation | None) -> Iterator[Diagnostic]:
+def _steps(call: Invocation, phase: Phase, train: Train | None) -> Iterator[Diagnostic]:
     """Techniques that change gradients, with optimizers and steps that don't allow it."""
     hooks, optimizer = call.card.technique.hooks, phase.optimizer.invocation
     if {"around_step", "on_gradients"} & set(hooks) and optimizer.card.optimizer.needs_closure:
         yield messages.closure_optimizer(call, optimizer)
-    if train is not None and "around_step" in hooks and train.value("accumulate") != 1:
-        yield messages.accumulated_steps(call, train["accumulate"])
+    if train is not None and "around_step" in hooks and train.accumulate.value != 1:
+        yield messages.accumulated_steps(call, train.accumulate)
 
 
 def _times(call: Invocation, phase: Phase) -> Iterator[Diagnostic]:
