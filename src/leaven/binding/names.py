@@ -6,6 +6,7 @@ from leaven.binding.args import read_args
 from leaven.binding.imports import read_import
 from leaven.binding.lets import refuse_unexpandable
 from leaven.binding.scope import BOUND_BY_DATA, Scope
+from leaven.formats import program_flags
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.source import Source
@@ -13,11 +14,6 @@ from leaven.messages import names as messages
 from leaven.messages import statements as statement_messages
 from leaven.statements.assemble import Assembled
 from leaven.statements.options import Options
-
-FLAGS_OF_RUNS = (
-    *("devices", "finish", "from", "help", "machines", "more_epochs", "name", "of", "quick", "resume", "snapshot"),
-    "train_only",
-)
 
 
 def open_scope(assembled: Assembled, options: Options, requires_args: bool) -> Scope:
@@ -44,7 +40,7 @@ def _refuse_reserved(definition: syntax.Arg | syntax.Let, scope: Scope) -> None:
     if name.path in BOUND_BY_DATA:
         scope.add(messages.defined_by_data(name))
         scope.lets.pop(name.path, None)
-    elif isinstance(definition, syntax.Arg) and name.path in FLAGS_OF_RUNS:
+    elif isinstance(definition, syntax.Arg) and name.path in program_flags.RESERVED:
         scope.add(messages.flag_of_runs(name))
     elif "." in name.path:
         scope.add(messages.dotted_name(name))

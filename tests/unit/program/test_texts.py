@@ -15,7 +15,7 @@ from PIL import Image
 from tests import at_work
 
 import leaven
-from leaven.binding.names import FLAGS_OF_RUNS
+from leaven.formats.program_flags import RESERVED
 from leaven.plan import plan as plans
 from leaven.plan import values
 from leaven.plan.plan import Plan
@@ -270,4 +270,4 @@ def test_flags_of_every_program_are_no_names_for_args() -> None:
         patch.setattr("sys.argv", ["program.py"])
         arguments.parse(parser, output="runs")
     flags = {action.option_strings[-1].removeprefix("--").replace("-", "_") for action in parser._actions}
-    assert flags - {"output"} <= set(FLAGS_OF_RUNS)
+    assert flags - {"output"} <= RESERVED
