@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from leaven.catalog.values import FilePath
-from leaven.formats import sweep_folder
+from leaven.formats import data_fingerprint, sweep_folder
 from leaven.formats.installed_versions import installed_versions, leaven_version
 from leaven.formats.user_sources import FOLDER, Sources, UnreadableSource
 from leaven.jobs.manifest import Manifest, PackageError
@@ -38,8 +38,8 @@ def pack(source: Source, recipe: Recipe, plan: Plan, resources: Resources, *, is
         resources=resources,
         python=platform.python_version(),
         versions=installed_versions(),
-        data=fingerprint(recipe.data),
-        epochs=len(plan.phases) if is_quick else _epochs(plan),
+        data=_identity(recipe.data),
+        epochs=len(plan.phases) if is_quick else plan.epochs,
         monitor=plan.monitor,
         project=os.getcwd(),
         recipe_folder=os.path.abspath(source.folder),
@@ -80,32 +80,10 @@ def file_name(name: str) -> str:
     return kept[:80].strip(". ") or "recipe"
 
 
-def _epochs(plan: Plan) -> int | None:
-    """The epochs of all phases; None where an `arg` decides."""
-    counts = [phase.epochs.value for phase in plan.phases]
-    known = [count for count in counts if isinstance(count, int)]
-    return sum(known) if len(known) == len(counts) else None
-
-
-def fingerprint(data: Data) -> dict[str, Any]:
-    """The identity of the data without reading it: outputs, samples per split, and a hash of its file names."""
+def _identity(data: Data) -> dict[str, Any]:
+    """The identity of the data without reading it: outputs, samples per split, and the names of its files."""
     content: dict[str, Any] = {"source": data.source.card.name, "outputs": data.outputs}
     if data.samples is not None:
         content["samples"] = dict(zip(("train", "val", "test"), data.samples, strict=True))
     places = [Path(setting.value.place) for setting in data.source.settings if isinstance(setting.value, FilePath)]
-    if places:
-        names = [name for place in places for name in sorted(_files(place))]
-        lines = "".join(f"{name}\n" for name in names).encode(errors="surrogateescape")
-        content["files"] = hashlib.sha256(lines).hexdigest()
-    return content
-
-
-def _files(place: Path) -> list[str]:
-    """The names of the files in a folder, without sizes: to ask a drive of a cluster for a million takes minutes.
-
-    For a single file, its name and size.
-    """
-    if place.is_file():
-        return [f"{place.name}:{place.stat().st_size}"]
-    folders = ((os.path.relpath(folder, place), names) for folder, _, names in os.walk(place))
-    return [f"{below}/{name}" for below, names in folders for name in names]
+    return {**content, **data_fingerprint.of_files(places)}

@@ -461,6 +461,13 @@ class Plan:
     choices: tuple[Choice, ...] = ()  # of the planner
     asked: "Plan | None" = field(default=None, compare=False)  # the plan before the planner's passes
 
+    @property
+    def epochs(self) -> int | None:
+        """The epochs of all phases; None where an `arg` decides."""
+        counts = [phase.epochs.value for phase in self.phases]
+        known = [count for count in counts if isinstance(count, int)]
+        return sum(known) if len(known) == len(counts) else None
+
     def __repr__(self) -> str:
         phases = ", ".join(f"{phase.name} ({phase.epochs.text})" for phase in self.phases)
         return f"<Plan of {self.name}: {phases}>"

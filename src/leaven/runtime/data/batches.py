@@ -12,13 +12,13 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from functools import cached_property
-from hashlib import sha256
 from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
 from torch.utils.data import DataLoader
 
+from leaven.formats import data_fingerprint
 from leaven.formats.machine import cores
 from leaven.formats.target import BadTarget, Target
 from leaven.runtime.data.datasets import Dataset
@@ -145,15 +145,15 @@ class Data:
     def fingerprint(self) -> dict[str, Any]:
         """The identity of this data: its target, the sizes of its splits, and which samples are in each."""
         counts = {"train": len(self.train), "val": len(self.val), "test": len(self.test)}
-        content = {"outputs": list(self.target.names), **counts}
         if isinstance(self.dataset, StreamDataset):
-            return content
-        names = sha256()
-        for indices in (self.split.train, self.split.val, self.split.test):
-            for index in indices.data:
-                value = "" if self.dataset.values is None else self.dataset.values[index]
-                names.update(f"{os.path.basename(self.dataset.name(index))}\0{value}\n".encode(errors="replace"))
-        return {**content, "samples": names.hexdigest()}
+            return {"outputs": list(self.target.names), **counts}
+        indices = (self.split.train, self.split.val, self.split.test)
+        samples = (self._identity_of(index) for part in indices for index in part.data)
+        return data_fingerprint.of_samples(self.target.names, counts, samples)
+
+    def _identity_of(self, index: int) -> str:
+        value = "" if self.dataset.values is None else self.dataset.values[index]
+        return f"{os.path.basename(self.dataset.name(index))}\0{value}"
 
     def with_splits(self, splits: Mapping[str, "Split"]) -> "Data":
         """The same data with other batches of some splits."""
