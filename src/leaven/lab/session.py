@@ -163,7 +163,7 @@ class _Turn:
             return "trained"
         if phase is None:
             return "not begun"
-        return f'phase "{phase.name}", epoch {phase.epoch + 1}/{phase.total_epochs}, batch {phase.batch}'
+        return f'phase "{phase.name}", epoch {phase.loop.epoch_text}, batch {phase.batch}'
 
     def wait(self, phase: Phase) -> None:
         """In the program's thread: wait before a batch."""

@@ -108,11 +108,11 @@ def chosen_epoch(
 ) -> ChosenEpoch | None:
     """The epoch of the last phase that weights are of; by default the last one, if they are those after it."""
     epoch = weights.epoch if weights is not None else None
-    if not loop.epochs or (epoch is None and loop.batch):
+    if not loop.length.amount or (epoch is None and loop.batch):
         return None
     number = loop.epoch if epoch is None else epoch
     row = next((row for row in rows if row["phase"] == phase and row["epoch"] == number), None)
     if row is None:
         return None
     scores = {name: value for name, value in row.items() if name.startswith("val.")}
-    return ChosenEpoch(Epoch(phase, number, loop.epochs), scores)
+    return ChosenEpoch(Epoch(phase, number, loop.epoch if loop.length.is_open else loop.epochs), scores)

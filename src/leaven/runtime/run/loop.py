@@ -8,18 +8,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from leaven.runtime.failures import Failure
+from leaven.runtime.run.length import EpochSize, Length
+
 _SAVED = ("epoch", "batch", "best", "best_loss", "peak", "stale", "is_over", "is_stopped_early")
+_OPEN_END = 1_000_000  # epochs that a phase of some minutes may have at most, for the seeds of the phases after it
 
 
 @dataclass
 class Loop:
     """`epoch` and `batch` count what is done. Scores are such that higher is better."""
 
-    epochs: int
-    batches_per_epoch: int
-    accumulate: int = 1
+    length: Length
+    whole: EpochSize
     epoch: int = 0
     batch: int = 0
+    seconds: float = 0.0  # of training, where the length is measured in minutes
     best: float | None = None
     best_loss: float = math.inf  # decides between epochs with the same score
     peak: float | None = None  # of the score for early stopping
@@ -28,30 +32,71 @@ class Loop:
     is_stopped_early: bool = False
 
     @property
-    def steps_per_epoch(self) -> int:
-        """How many optimizer steps an epoch has."""
-        return math.ceil(self.batches_per_epoch / self.accumulate)
+    def epochs(self) -> int:
+        """How many epochs there are; of the last, there may be only a part."""
+        return math.ceil(self._batches("epochs") / max(1, self.whole.batches))
+
+    @property
+    def epoch_text(self) -> str:
+        """`3/10`: the current epoch, and of how many where that is known."""
+        return f"{self.epoch + 1}" + ("" if self.length.is_open else f"/{self.epochs}")
+
+    @property
+    def steps(self) -> int:
+        """How many optimizer steps there are."""
+        whole, batches = divmod(self._batches("steps"), max(1, self.whole.batches))
+        return whole * self.whole.steps + math.ceil(batches / self.whole.accumulate)
+
+    def _batches(self, unit: str) -> int:
+        batches = self.length.batches(self.whole)
+        if batches is None:
+            raise Failure(
+                f"how many {unit} a phase of {self.length.amount:g} minutes has is not known before it ends",
+                f"use a schedule and techniques that don't depend on it, or give the phase a number of {unit}",
+            )
+        return batches
+
+    @property
+    def most_epochs(self) -> int:
+        """How many epochs there are at most."""
+        return _OPEN_END if self.length.is_open else self.epochs
+
+    @property
+    def batches_in_epoch(self) -> int:
+        """How many batches the current epoch has: the last may be cut."""
+        if self.length.is_open:
+            return self.whole.batches
+        return min(self.whole.batches, max(0, self._batches("") - self.epoch * self.whole.batches))
+
+    @property
+    def is_epoch_trained(self) -> bool:
+        """Whether the current epoch has no batches left."""
+        return self.batch >= self.batches_in_epoch or (self._is_time_up and self.batch % self.whole.accumulate == 0)
+
+    @property
+    def _is_time_up(self) -> bool:
+        return self.length.is_open and self.seconds >= 60 * self.length.amount
 
     @property
     def is_step(self) -> bool:
         """Whether the current batch completes an optimizer step: with `accumulate`, every so many, and the last."""
-        return (self.batch + 1) % self.accumulate == 0 or self.ends_epoch
+        return (self.batch + 1) % self.whole.accumulate == 0 or self.ends_epoch
 
     @property
     def batches_in_step(self) -> int:
         """How many batches the current optimizer step averages: `accumulate`, or fewer at the end of an epoch."""
-        first = self.batch - self.batch % self.accumulate
-        return min(self.accumulate, self.batches_per_epoch - first)
+        first = self.batch - self.batch % self.whole.accumulate
+        return min(self.whole.accumulate, self.batches_in_epoch - first)
 
     @property
     def ends_epoch(self) -> bool:
         """Whether the current batch is the last of its epoch."""
-        return self.batch + 1 == self.batches_per_epoch
+        return self.batch + 1 == self.batches_in_epoch
 
     @property
     def is_left(self) -> bool:
         """Whether an epoch is left to train."""
-        return self.epoch < self.epochs and not self.is_over
+        return self.batches_in_epoch > 0 and not self._is_time_up and not self.is_over
 
     def is_best(self, score: float, loss: float) -> bool:
         """Whether the current epoch is the best so far, which is then the one to beat."""
@@ -69,18 +114,20 @@ class Loop:
         """Go on to the next epoch; with `patience`, the loop is over after so many stale epochs, or one."""
         self.epoch, self.batch = self.epoch + 1, 0
         self.is_stopped_early = patience is not None and self.stale >= max(1, patience)
-        self.is_over = self.is_stopped_early or self.epoch >= self.epochs
+        self.is_over = self.is_stopped_early or self._is_time_up or self.batches_in_epoch == 0
 
     def state_dict(self) -> dict[str, Any]:
-        return {"planned": self.epochs, **{name: getattr(self, name) for name in _SAVED}}
+        saved = {name: getattr(self, name) for name in _SAVED}
+        return {"planned": self.length.amount, "seconds": self.seconds, **saved}
 
     def load_state_dict(self, saved: Mapping[str, Any]) -> None:
         """Go on where a loop was saved; one that has more epochs now is not over."""
         for name in _SAVED:
             setattr(self, name, saved[name])
+        self.seconds = saved.get("seconds", 0.0)
         self.is_over = self.is_over and not self.is_longer_than(saved)
         self.is_stopped_early = self.is_over and self.is_stopped_early
 
     def is_longer_than(self, saved: Mapping[str, Any]) -> bool:
-        """Whether the loop has more epochs than when it was saved."""
-        return bool(self.epochs > saved["planned"])
+        """Whether the loop is longer than when it was saved."""
+        return bool(self.length.amount > saved["planned"])

@@ -203,7 +203,7 @@ def compile_if_faster(phase: "Phase", model: nn.Module) -> None:
 
 
 def _compiling(phase: "Phase", model: nn.Module) -> Measured:
-    run, batches = phase.run, phase.total_epochs * phase.batches_per_epoch
+    run, batches = phase.run, phase.loop.most_epochs * phase.batches_per_epoch
     if isinstance(model, RestOfModel):
         return Measured(False, "false; compiled layers would not give what is stored, to the last digit", "", {})
     with looking_at(model) as copied:

@@ -41,7 +41,7 @@ class Outlook:
     @property
     def title(self) -> str:
         """`head 3/10`."""
-        return f"{self._phase} {self._loop.epoch + 1}/{self._loop.epochs}"
+        return f"{self._phase} {self._loop.epoch_text}"
 
     def begin_epoch(self) -> None:
         self._began, self._validation, self.seen = time.monotonic(), None, 0
@@ -52,7 +52,7 @@ class Outlook:
 
     def training(self, loss: Callable[[], float | None], *, is_shown: bool) -> Bar:
         """The bar of the epoch's training; `loss` returns that of the last batch."""
-        title, total, done = f"{self.title} training", self._loop.batches_per_epoch, self._loop.batch
+        title, total, done = f"{self.title} training", self._loop.batches_in_epoch, self._loop.batch
         return Bar(title, total, done, lambda: self._training_facts(loss()), is_shown=is_shown)
 
     def validation(self, batches: int) -> Bar:
@@ -73,11 +73,13 @@ class Outlook:
         """Which part of the epoch is done; batches of training and of validation count the same."""
         loop, bar = self._loop, self._validation
         done, total = (bar.done, bar.total) if bar is not None else (0, self._validation_batches)
-        return (loop.batch + done) / max(1, loop.batches_per_epoch + total)
+        return (loop.batch + done) / max(1, loop.batches_in_epoch + total)
 
     def _left(self) -> int | None:
         """How many epochs the run has after the current one; None where only the program knows."""
-        return None if self._epochs_after is None else self._loop.epochs - self._loop.epoch - 1 + self._epochs_after
+        if self._epochs_after is None or self._loop.length.is_open:
+            return None
+        return self._loop.epochs - self._loop.epoch - 1 + self._epochs_after
 
     def _run_facts(self) -> list[str]:
         """`epoch 12/13` of all phases, and `~40 s left`."""

@@ -57,9 +57,8 @@ class Phase:
         number: int,
         model: nn.Module,
         data: Data,
-        epochs: int,
+        loop: Loop,
         epochs_before: int,
-        accumulate: int = 1,
         compile: bool = False,
         is_last: bool = False,
     ) -> None:
@@ -71,10 +70,7 @@ class Phase:
         self.epochs_before = epochs_before
         self.compile = compile
         self.is_last = is_last
-        batches = data.train.steps(run.fabric.world_size)
-        if run.is_quick:
-            epochs, batches = min(epochs, 1), min(batches, QUICK_BATCHES)
-        self.loop = Loop(epochs, batches, accumulate)
+        self.loop = loop
         self.losses = BatchLosses()
         self.can_be_best = True  # a technique may rule out the current epoch
         self.state: dict[str, Any] = {}  # what a checkpoint holds
@@ -89,7 +85,7 @@ class Phase:
             name,
             self.loop,
             epochs_before=epochs_before,
-            epochs_after=0 if is_last else run.epochs_after(epochs_before + epochs),
+            epochs_after=0 if is_last else run.epochs_after(epochs_before + loop.most_epochs),
             validation_batches=run.evaluation_batches(data.val),
             is_quick=run.is_quick,
             is_shown=run.trial is None,
@@ -109,22 +105,27 @@ class Phase:
         return self.loop.batch
 
     @property
+    def trains(self) -> bool:
+        """Whether it is longer than nothing."""
+        return self.loop.length.amount > 0
+
+    @property
     def total_epochs(self) -> int:
         return self.loop.epochs
 
     @property
     def batches_per_epoch(self) -> int:
-        return self.loop.batches_per_epoch
+        return self.loop.whole.batches
 
     @property
     def steps_per_epoch(self) -> int:
         """How many optimizer steps an epoch has."""
-        return self.loop.steps_per_epoch
+        return self.loop.whole.steps
 
     @property
     def total_steps(self) -> int:
         """How many optimizer steps the whole phase has."""
-        return self.loop.epochs * self.loop.steps_per_epoch
+        return self.loop.steps
 
     @property
     def is_step(self) -> bool:
@@ -174,7 +175,7 @@ class Phase:
     @property
     def _is_planned(self) -> bool:
         """Whether the phase trains, and as the planner decided."""
-        return self.run.is_planned and not self.run.is_finished(self.number) and self.total_epochs > 0
+        return self.run.is_planned and not self.run.is_finished(self.number) and self.trains
 
     def _load_saved_weights(self) -> None:
         """Those of an interrupted run, where it was interrupted in this phase: their outputs are stored, not those of
@@ -291,7 +292,7 @@ class Phase:
         best = self.run.folder.best_of(self.number) if self.loop.is_stopped_early else None
         if best is not None and best.weights is not None:
             self.model.load_state_dict(best.weights)
-        if self.total_epochs:  # a phase without training keeps the state of the phase before
+        if self.trains:  # a phase without training keeps the state of the phase before
             kept = optimizer_state_of(optimizer, self.model) if keep_optimizer and optimizer is not None else {}
             self.run.optimizer_state = kept
         self.run.folder.write(name, {"model": self.model.state_dict(), "optimizer_state": self.run.optimizer_state})
@@ -340,8 +341,9 @@ class Phase:
         self._began = time.monotonic()
         batches = split.batches(epoch, first=loop.batch, rank=fabric.global_rank, world=fabric.world_size)
         try:
-            while loop.batch < loop.batches_per_epoch:
+            while not loop.is_epoch_trained:
                 run.before_batch(self)
+                began = time.monotonic()
                 images, targets = self._next(batches)
                 for layer in frozen:
                     if layer.training:  # user code may have called `train` on it
@@ -353,12 +355,14 @@ class Phase:
                 # between steps, gradients add up in each process and are not exchanged
                 with self.placement.without_exchange() if not is_step else nullcontext():
                     yield fabric.to_device((images, targets))
+                if loop.length.is_open:  # all processes go by the clock of the first
+                    loop.seconds = fabric.broadcast(loop.seconds + time.monotonic() - began)
                 loop.batch += 1
                 self.outlook.seen += round(len(targets) / self._part) if self._part else 0
                 bar.advance()
                 if is_step and run.stop.is_pressed():
                     self.stop()
-                if is_step and loop.batch < loop.batches_per_epoch and self._is_time_to_save():
+                if is_step and not loop.is_epoch_trained and self._is_time_to_save():
                     self._read_losses()
                     self.save()
         finally:
@@ -367,7 +371,7 @@ class Phase:
     @property
     def awaits_scores(self) -> bool:
         """Whether an epoch has no batches left and no scores yet: saved like this, it is measured again."""
-        return self.batch == self.batches_per_epoch and self._row is None and not self.loop.is_over
+        return self.loop.is_epoch_trained and self._row is None and not self.loop.is_over
 
     def stop(self) -> NoReturn:
         """Save, and end the run; resumed, it continues here."""
@@ -402,7 +406,7 @@ class Phase:
 
     def _is_time_to_save(self) -> bool:
         policy = self.run.checkpoint
-        if policy.steps and (self.batch // self.loop.accumulate) % policy.steps == 0:
+        if policy.steps and (self.batch // self.loop.whole.accumulate) % policy.steps == 0:
             return True
         return bool(policy.minutes) and self._agreed_minutes() >= (policy.minutes or 0)
 

@@ -11,7 +11,7 @@ import math
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -31,7 +31,9 @@ from leaven.runtime.run import arguments, curves, data_lines, folder, progress
 from leaven.runtime.run.ending import ChosenEpoch, Ending, PhasesEnded, chosen_epoch, saved_so_far
 from leaven.runtime.run.folder import RunFolder
 from leaven.runtime.run.guard import end_at_once
+from leaven.runtime.run.length import EpochSize, Length, length_of
 from leaven.runtime.run.loggers import Logger
+from leaven.runtime.run.loop import Loop
 from leaven.runtime.run.measuring import choose_batch_size
 from leaven.runtime.run.optimizer_state import load_optimizer_state
 from leaven.runtime.run.phase import QUICK_BATCHES, Phase
@@ -257,12 +259,19 @@ class Run:
         model: nn.Module,
         data: Data,
         *,
-        epochs: int,
+        epochs: int | None = None,
+        steps: int | None = None,
+        samples: int | None = None,
+        minutes: float | None = None,
         accumulate: int = 1,
         precision: str | None = None,
         compile: bool = False,
     ) -> Phase:
-        """The next phase, with the model on its device. Phases are numbered in the order of the calls."""
+        """The next phase, with the model on its device. Phases are numbered in the order of the calls.
+
+        Its length is a number of `epochs`, optimizer `steps` or `samples`, or of `minutes` of training.
+        """
+        length = length_of(epochs=epochs, steps=steps, samples=samples, minutes=minutes)
         if not self._names:
             self._announce((name,))
         if self.phases >= len(self._names):
@@ -275,17 +284,28 @@ class Run:
             raise PhasesEnded(name)
         use_precision(self.fabric, self._precision if precision is None else precision_of(precision))
         self.fabric.to_device(model)
-        before = self.saved["planned"] - epochs if self.saved and is_last and self.saved["phase"] == self.phases else 0
-        planned = epochs + max(0, before) + (self.more_epochs if is_last else 0)
+        epoch = self._epoch(data.train, accumulate)
+        if is_last:
+            if self.saved and self.saved["phase"] == self.phases:
+                length = replace(length, amount=max(length.amount, self.saved["planned"]))
+            length = length.longer_by(self.more_epochs, epoch)
+        if self.is_quick:
+            length = Length(min(length.amount, 1))
         if self.data is None:
             self.data = data
             self._check_data(data)
             self.print(data_lines.summary(data))
-        phase = Phase(self, name, self.phases, model, data, planned, self.epochs_before, accumulate, compile, is_last)
+        loop = Loop(length, epoch)
+        phase = Phase(self, name, self.phases, model, data, loop, self.epochs_before, compile, is_last)
         self.last_phase = phase
         self.phases += 1
-        self.epochs_before += epochs
+        self.epochs_before += loop.most_epochs
         return phase
+
+    def _epoch(self, train: Split, accumulate: int) -> EpochSize:
+        batches = train.steps(self.fabric.world_size)
+        batches = min(batches, QUICK_BATCHES) if self.is_quick else batches
+        return EpochSize(batches, len(train), train.batch_size, accumulate)
 
     def epochs_after(self, done: int) -> int | None:
         """How many epochs are left after so many; None where only the program knows."""

@@ -55,9 +55,9 @@ def frozen_once(
     try:
         stored = store() if trial is None else shared_frozen(trial, phase, model, splits, store, exact=exact)
     except NotStored as reason:
-        what = "the frozen layers run in every epoch" if phase.total_epochs > 1 else "no outputs are stored"
+        what = "the frozen layers run in every epoch" if phase.loop.most_epochs > 1 else "no outputs are stored"
         run.print(f"{phase.name}: {what}, because {reason}")
-        if phase.total_epochs > 1 and trial is None:
+        if phase.loop.most_epochs > 1 and trial is None:
             _decode_instead(run, splits, exact=exact)
         return model, data
     count = sum(map(int, run.gathered(str(computing.computed))))

@@ -274,3 +274,35 @@ def test_chance_in_code_of_ones_own_is_the_same_after_an_interruption(tmp_path: 
     folder = at_work.run_folder(file, "parts")
     at_work.run(file, "--resume", str(folder))
     assert_same(at_work.run_folder(file, "whole"), folder)
+
+
+@pytest.mark.parametrize(
+    ("length", "epochs"),
+    [("steps=50", ["two 1/2", "two 2/2"]), pytest.param("samples=170", ["two 1/2", "two 2/2"], marks=pytest.mark.slow)],
+)
+def test_a_phase_of_some_steps_ends_in_the_middle_of_an_epoch_and_is_resumed_exactly(
+    length: str, epochs: list[str], tmp_path: Path
+) -> None:
+    file = at_work.program(tmp_path, RECIPE)
+    file.write_text(
+        file.read_text().replace('run.phase("two", model, data, epochs=3)', f'run.phase("two", model, data, {length})')
+    )
+    uncut = at_work.run(file, "--output", "whole")
+    assert uncut.epochs == EPOCHS[:2] + epochs
+    at_work.kill(file, "--output", "killed", at=Moment(step=122))  # in its second epoch
+    folder = at_work.run_folder(file, "killed")
+    assert at_work.run(file, "--resume", str(folder)).epochs == epochs[1:]
+    assert_same(folder, at_work.run_folder(file, "whole"))
+
+
+def test_a_phase_of_some_minutes_ends_after_a_step(tmp_path: Path) -> None:
+    file = at_work.program(tmp_path, RECIPE + "schedule constant()\n")
+    text = file.read_text().replace(
+        'run.phase("two", model, data, epochs=3)', 'run.phase("two", model, data, minutes=0.0001)'
+    )
+    file.write_text(text)
+    assert "two 1  " in at_work.run(file).said  # nobody knows of how many
+    folder = at_work.run_folder(file)
+    saved = torch.load(folder / "last.ckpt", weights_only=True)
+    assert saved["seconds"] >= 0.006
+    assert (folder / "model.bundle").is_file()
