@@ -13,10 +13,9 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from leaven.bundle import golden
-from leaven.bundle.building import BuiltBy, BuiltFirst, Changed, Own, plain, runs_code
+from leaven.bundle.building import BuiltBy, BuiltFirst, Changed, Own, plain
 from leaven.bundle.from_plan import planned_builder, planned_over
 from leaven.bundle.inputs import candidates
-from leaven.bundle.over import Over
 from leaven.bundle.saving import rebuilt, save
 from leaven.bundle.source_code import Code, Sources
 from leaven.formats.run_folder import BUNDLE
@@ -38,37 +37,33 @@ def save_run(run: Run, model: nn.Module, data: Data, scores: dict[str, float]) -
     if not ways:
         raise Failure("how the model was built is not known", "mark `build_model` with `@runtime.model_builder`")
     file = run.ending.bundle(run.folder.path)
+    load = getattr(data.dataset, "load", None)
     for built_by in ways:
         try:
             with status_line.doing(f"saving {file}, and loading it again to compare its outputs…"):
-                _save(file, run, model, data, scores, built_by)
+                save(
+                    file,
+                    model,
+                    built_by=built_by,
+                    preprocess=data.eval_transform,
+                    example=data.example,
+                    columns=getattr(load, "columns", ()),
+                    layout=getattr(load, "layout", PLAIN),
+                    ending=getattr(load, "ending", ""),
+                    target=data.target,
+                    scores=run.final_scores(scores),
+                    caveats=run.caveats,
+                    epoch=run.chosen.epoch if run.chosen is not None else None,
+                    folder=run.folder.path,
+                    over=planned_over(built(model)) if adapters_of(model) else None,  # unless they were merged
+                )
         except Failure:
             if built_by is ways[-1]:
                 raise
             continue
         first, *_ = candidates(data.example)
-        run.announce(file, trust_code=runs_code(built_by), example=first.example.typed)
+        run.announce(file, trust_code=isinstance(built_by, Own | Changed), example=first.example.typed)
         return
-
-
-def _save(file: Path, run: Run, model: nn.Module, data: Data, scores: dict[str, float], built_by: BuiltBy) -> None:
-    load = getattr(data.dataset, "load", None)
-    save(
-        file,
-        model,
-        built_by=built_by,
-        preprocess=data.eval_transform,
-        example=data.example,
-        columns=getattr(load, "columns", ()),
-        layout=getattr(load, "layout", PLAIN),
-        ending=getattr(load, "ending", ""),
-        target=data.target,
-        scores=run.final_scores(scores),
-        caveats=run.caveats,
-        epoch=run.chosen.epoch if run.chosen is not None else None,
-        folder=run.folder.path,
-        over=_over(model),
-    )
 
 
 # -- changes by the user's techniques
@@ -155,8 +150,3 @@ def _first_ways(model: nn.Module) -> Iterator[BuiltFirst]:
         if file is not None:
             used = [getattr(value, USER_FILE, None) for value in known.function.__globals__.values()]
             yield Own(file, known.function.__name__, known.arguments, reads=[each for each in used if each])
-
-
-def _over(model: nn.Module) -> Over | None:
-    """Where the weights are that stay out of the bundle, if adapters were not merged."""
-    return planned_over(built(model)) if adapters_of(model) else None

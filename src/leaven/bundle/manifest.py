@@ -5,11 +5,11 @@ import math
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from leaven.bundle.inputs import InputKind
 from leaven.bundle.inputs import read as read_takes
+from leaven.formats.installed_versions import installed_versions
 from leaven.formats.target import Target
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.pruned_shapes import PrunedShapes
@@ -112,10 +112,4 @@ def read_manifest(content: bytes, bundle: str) -> Manifest:
 
 def versions() -> dict[str, str]:
     """The versions of the packages that a bundle is made with, as far as they are installed."""
-    installed = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            installed[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return installed
+    return {"python": platform.python_version(), **installed_versions(PACKAGES)}

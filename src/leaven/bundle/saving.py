@@ -122,27 +122,22 @@ def _tried_out(module: nn.Module, steps: Steps, example: Any, task: Task) -> _Tr
     possible, problems = candidates(example), []
     for takes in possible:
         try:
-            tried = _golden(takes, steps, is_placed=task.Samples.is_placed)
+            near = _fixed_size(takes, steps)
+            if near is not None or task.Samples.is_placed:  # images with boxes need not be of one size
+                takes = takes.of_any_size()
+            inputs = golden.make_inputs(takes, near or _USUAL)
+            tried = _Tried(takes, inputs, [golden.prepared(made, takes, steps) for made in inputs])
             golden.outputs_of(module, tried.prepared, task)
+            return tried
         except Failure:
             raise
         except Exception as problem:
             problems.append(problem)
-            continue
-        return tried
     first, noun = problems[0], possible[0].noun
     raise Failure(
         f"a test {noun} does not pass through the transforms and the model: {type(first).__name__}: {first}",
         "" if example is not None else f"give `example=`, an {noun} of the data, whose size and mode are used",
     )
-
-
-def _golden(takes: InputKind, steps: Steps, *, is_placed: bool) -> _Tried:
-    near = _fixed_size(takes, steps)
-    if near is not None or is_placed:  # images with boxes need not be of one size
-        takes = takes.of_any_size()
-    inputs = golden.make_inputs(takes, near or _USUAL)
-    return _Tried(takes, inputs, [golden.prepared(made, takes, steps) for made in inputs])
 
 
 def _fixed_size(takes: InputKind, steps: Steps) -> tuple[int, int] | None:
