@@ -179,7 +179,7 @@ def explain(id: str | None) -> None:
 
     ID is the id of a report (unknown-layer) or a name (mixup). Without it, all ids of reports are listed.
     """
-    from leaven.cli.explain import print_explanation
+    from leaven.cli.catalog import print_explanation
 
     sys.exit(print_explanation(id))
 
@@ -305,16 +305,10 @@ def finish(place: Path, output: Path | None) -> None:
     finish_run(place, output)
 
 
-leaven.add_command(bundle.predict)
-leaven.add_command(bundle.evaluate)
-leaven.add_command(bundle.export)
-
-
-leaven.add_command(jobs.submit)
-leaven.add_command(jobs.jobs)
-leaven.add_command(jobs.env)
-leaven.add_command(jobs.coordinator)
-leaven.add_command(jobs.pack)
+for _command in (bundle.predict, bundle.evaluate, bundle.export):
+    leaven.add_command(_command)
+for _command in (jobs.submit, jobs.jobs, jobs.env, jobs.coordinator, jobs.pack):
+    leaven.add_command(_command)
 
 
 @leaven.group(cls=Commands)

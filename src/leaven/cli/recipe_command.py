@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from leaven.cli import completion
 from leaven.cli.printing import echo_painted
 from leaven.language.source import flag_of
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from leaven.language import syntax
     from leaven.language.diagnostics import Diagnostic
     from leaven.language.source import Source
@@ -96,7 +95,7 @@ class RecipeCommand(click.Command):
                 hint = f"Did you mean `{near}`?" if near else f"`leaven {ctx.info_name} --help` lists them."
                 raise click.UsageError(f"unknown option `{word}`. {hint}", ctx)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         return [*completion.recipe_options(ctx, incomplete), *super().shell_complete(ctx, incomplete)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
