@@ -5,7 +5,7 @@ import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 import click
 
 from leaven.cli import drawing
-from leaven.cli.printing import echo, echo_json
+from leaven.cli.printing import aligned, echo, echo_json, echo_problem
 from leaven.formats.run_folder import BUNDLE
 from leaven.terminal import status_line
 from leaven.terminal.commands import typed
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from leaven.bundle import Bundle
     from leaven.bundle.inputs import InputKind
     from leaven.runtime.failures import Failure
-    from leaven.tasks.protocol import Prediction
+    from leaven.tasks.protocol import Evaluation, Prediction
 
 TOP = 5
 WIDEST = 60  # of what an input is called, in a table
@@ -45,7 +45,7 @@ def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
             sys.exit(command(**given))
         except Failure as failure:
             failure.help = _ARGUMENT.sub(r"`--\1`", failure.help).replace("`trust_code=True`", "`--trust-code`")
-            _report(failure)
+            echo_problem(failure.headline, failure.help)
             sys.exit(1)
 
     return run
@@ -109,7 +109,7 @@ def predict(
     given, problems, is_one = takes.meant(inputs, text_columns or ((image,) if image is not None else ()), root)
     is_one = is_one and not os.path.isdir(inputs[0]) and csv_file is None
     if draw is not None and (fault := drawing.refused(draw, len(given), is_one=is_one)) is not None:
-        _report(fault)
+        echo_problem(fault.headline, fault.help)
         return 1
     found: list[tuple[str, Prediction]] = []
     for shown, answer in _predicted(model, given):
@@ -132,7 +132,7 @@ def predict(
     elif found:
         echo(found[0][1].describe(count) if is_one else _table(takes, found, count))
     for problem in problems:
-        _report(problem)
+        echo_problem(problem.headline, problem.help)
     if problems and len(given) > 1:
         echo(f"{len(problems)} of {len(given)} could not be read", err=True)
     return 1 if problems else 0
@@ -183,19 +183,30 @@ def evaluate(
         leaven evaluate runs/dogs
         leaven evaluate dogs.bundle --data photos --html dogs.html --wrong wrong.csv
     """
-    from leaven.cli.evaluation import check_figures, measured, write_plots
+    from leaven.files.atomic_files import write_bytes
+    from leaven.pictures.figure import CantDraw, check_installed
 
     if surplus:
         raise click.UsageError(f"data is given by an option: --data {typed(surplus[0])}")
-    check_figures(html, plots)
+    try:  # before anything is measured
+        for flag, place in (("--html", html), ("--plots", plots)):
+            if place is not None:
+                check_installed(f"`{flag}`")
+    except CantDraw as problem:
+        raise click.UsageError(str(problem)) from None
     html, plots, wrong = (place and place.absolute() for place in (html, plots, wrong))
     asked |= {"workers": "auto", "on_bad_file": "skip", "shows_progress": True, "html": html}
-    found = measured(_loaded(bundle, trust_code), asked, trust_code=trust_code)
+    found = _measured(_loaded(bundle, trust_code), asked.pop("data"), asked, trust_code=trust_code)
     if as_json:
         echo_json(found.to_json())
     else:
         echo(str(found))
-    written = [*([html] if html else []), *(write_plots(plots, found) if plots else [])]
+    written = [html] if html else []
+    if plots is not None:
+        plots.mkdir(parents=True, exist_ok=True)
+        for plot in found.plots():
+            written.append(plots / f"{plot.name}.png")
+            write_bytes(written[-1], plot.png())
     if wrong is not None:
         _write_table(wrong, (), found.wrong())
         written.append(wrong)
@@ -231,12 +242,6 @@ def export(
     return 0
 
 
-def _report(failure: "Failure") -> None:
-    echo(f"error: {failure.headline}", err=True)
-    if failure.help:
-        echo(f"help: {failure.help}", err=True)
-
-
 def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundle":
     import torch
 
@@ -250,6 +255,24 @@ def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundl
         from leaven.runs.unfinished import not_up_to_date
 
         echo(f"using {found.path}{not_up_to_date(bundle, found.path)}", err=True)
+    return found
+
+
+def _measured(model: "Bundle", data: Path | None, asked: Mapping[str, Any], *, trust_code: bool) -> "Evaluation":
+    """How well the model does on the data that is asked for; else on that of its run."""
+    from leaven.lab.run_data import data_of, has_run
+    from leaven.runtime.failures import Failure
+
+    if data is not None:
+        found: Evaluation = model.evaluate(data, **asked)
+        return found
+    if not has_run(model.path):
+        raise Failure(
+            f"{model.path} is not in the folder of a run, so the data to evaluate it on is not known",
+            f"give labelled {model.manifest.takes.noun}s: `data=`",
+        )
+    with data_of(model.path.parent, trust_code=trust_code) as dataset:
+        found = model.evaluate(dataset, **asked)
     return found
 
 
@@ -271,9 +294,7 @@ def _table(takes: "InputKind", found: "Sequence[tuple[str, Prediction]]", count:
     cells = [answer.shown_cells(count) for _, answer in found]
     header = [takes.heading, *max(cells, key=len)]
     rows = [[visible(cell) for cell in (name, *row.values())] for name, row in zip(names, cells, strict=True)]
-    widths = [max(len(line[at]) for line in (header, *rows) if at < len(line)) for at in range(len(header))]
-    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)) for row in (header, *rows)]
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join(aligned([header, *rows]))
 
 
 def _above(threshold: float, answer: "Prediction") -> "Prediction":

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
 from leaven.catalog.published import library_model
-from leaven.cli.printing import echo
+from leaven.cli.printing import aligned, echo
 from leaven.cli.recipe_command import exit_code, print_reports, source_or_exit
 from leaven.formats.class_names import published_set
 from leaven.language.source import Source
@@ -105,17 +105,7 @@ def _table(layers: Layers, plan: Plan | None) -> list[str]:
                     *done.get(module.path, ()),
                 ]
             )
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    return [_row(row, widths) for row in rows]
-
-
-def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    is_number = (False, False, True, True, True)
-    aligned = [
-        cell.rjust(width) if at < len(is_number) and is_number[at] else cell.ljust(width)
-        for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return "  ".join(aligned).rstrip()
+    return aligned(rows, numbers=(2, 3, 4))
 
 
 def _counts(layers: Layers) -> dict[str, int]:

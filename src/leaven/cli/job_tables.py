@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 import click
 
-from leaven.cli.printing import echo
+from leaven.cli.printing import aligned, echo
 from leaven.jobs import coordinator
 from leaven.jobs.progress import progress_text
 from leaven.jobs.settings import Settings
@@ -66,18 +66,12 @@ def _notes(settings: Settings, store: JobStore, found: Sequence[Job]) -> list[st
         for one in store.environments()
         if one.unreachable_since is not None and one.agent == own
     ]
-    is_waiting = any(job.state not in ENDED and not job.is_paused for job in found)
-    if is_waiting:
-        _wait_for_start(settings)
+    if any(job.state not in ENDED and not job.is_paused for job in found):
+        until = time.monotonic() + _STARTING  # the coordinator that a submit has started takes a moment
+        while coordinator.is_starting(settings) and time.monotonic() < until:
+            time.sleep(0.05)
         lines += coordinator.problems(settings, store)
     return ["", *lines] if lines else []
-
-
-def _wait_for_start(settings: Settings) -> None:
-    """The coordinator that a submit has started takes a moment."""
-    until = time.monotonic() + _STARTING
-    while coordinator.is_starting(settings) and time.monotonic() < until:
-        time.sleep(0.05)
 
 
 def _what(job: Job) -> str:
@@ -92,11 +86,6 @@ def _what(job: Job) -> str:
     left = json.loads(job.progress).get("seconds_left") if job.progress and job.state is State.RUNNING else None
     text = "; ".join(filter(None, parts)) + (f", ~{duration_text(left)} left" if left else "")
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def print_json(found: Sequence[Job]) -> None:

@@ -1,50 +1,20 @@
-"""The commands for jobs: `submit`, `jobs`, `env`, `coordinator`, `pack`. The work is done by the room `jobs`."""
+"""The commands for jobs: `submit`, `jobs`, `coordinator`, `pack`. The work is done by the room `jobs`."""
 
-import sys
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from leaven.cli.command_group import Commands
+from leaven.cli.command_group import Commands, reports
 from leaven.cli.printing import echo
-from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, RecipeCommand
+from leaven.cli.recipe_command import RecipeCommand
 
 if TYPE_CHECKING:
     from leaven.jobs.package import Package
     from leaven.jobs.resources import Resources
     from leaven.jobs.settings import Settings
     from leaven.jobs.store.for_users import JobStore
-    from leaven.jobs.store.records import Job
     from leaven.statements.options import Options
-
-_jobs_argument = click.argument("words", nargs=-1, required=True, metavar="JOB...")
-
-
-def reports(command: Callable[..., int | None]) -> Callable[..., NoReturn]:
-    """Exits with what a command returns; what can't be done is reported in a line or two."""
-
-    @wraps(command)
-    def run(*args: Any, **given: Any) -> NoReturn:
-        from leaven.jobs.problem import Problem
-
-        try:
-            sys.exit(command(*args, **given) or 0)
-        except Problem as problem:
-            echo(f"error: {problem.headline}", err=True)
-            if problem.help:
-                echo(f"help: {problem.help}", err=True)
-            sys.exit(USAGE_ERROR)
-        except OSError as problem:
-            if problem.filename is None:
-                raise
-            echo(f"error: can't write {problem.filename}: {problem.strerror}", err=True)
-            sys.exit(CANT_WRITE)
-
-    return run
-
 
 # -- submitting
 
@@ -95,6 +65,7 @@ def submit(
     The coordinator starts by itself. A package, written by `leaven pack`, can be given in place of the RECIPE.
     """
     from leaven.jobs import coordinator, job_variables, requests
+    from leaven.jobs.package import open_package
     from leaven.jobs.settings import load_settings
     from leaven.statements.options import Options
 
@@ -107,7 +78,7 @@ def submit(
     if word.endswith(".job") and (quick or options != Options()):
         raise requests.RequestError("a package can't be changed", "pack the recipe with these options: `leaven pack`")
     if word.endswith(".job"):
-        package = _opened(word)
+        package = open_package(Path(word))
         resources = requests.resources(where, package.manifest.resources, **wanted)
     else:
         resources = requests.resources(where, **wanted)
@@ -131,12 +102,6 @@ def _packed(word: str, options: "Options", resources: "Resources", *, is_quick: 
 
     source, recipe, plan = compile_recipe(word, options, requires_args=True)
     return packing(source, recipe, plan, resources, is_quick=is_quick)
-
-
-def _opened(word: str) -> "Package":
-    from leaven.jobs.package import open_package
-
-    return open_package(Path(word))
 
 
 @click.command(cls=RecipeCommand)
@@ -201,10 +166,6 @@ def _open() -> "tuple[Settings, JobStore]":
     return settings, open_store(settings)
 
 
-def _found(store: "JobStore", words: tuple[str, ...]) -> "list[Job]":
-    return [store.job(word) for word in words]
-
-
 @jobs.command()
 @click.argument("word", metavar="JOB")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
@@ -235,13 +196,13 @@ def _command(name: str, doing: str, text: str) -> None:
     """A command that asks for something and wakes the coordinator."""
 
     @jobs.command(name, help=text)
-    @_jobs_argument
+    @click.argument("words", nargs=-1, required=True, metavar="JOB...")
     @reports
     def ask(words: tuple[str, ...]) -> int:
         from leaven.jobs import coordinator, requests
 
         settings, store = _open()
-        found = _found(store, words)
+        found = [store.job(word) for word in words]
         getattr(requests, name)(store, found)
         coordinator.start(settings)
         for job in found:
@@ -288,39 +249,12 @@ def clean(words: tuple[str, ...], is_all: bool, force: bool) -> int:
     if is_all:
         count = requests.clean_all(store, settings)
     else:
-        count = requests.clean(store, settings, _found(store, words), by_force=force)
+        count = requests.clean(store, settings, [store.job(word) for word in words], by_force=force)
     echo(f"forgot {count} job{'s' * (count != 1)}")
     return 0
 
 
-# -- environments and the coordinator
-
-
-@click.group(cls=Commands)
-def env() -> None:
-    """List and check the environments where jobs can run.
-
-    They are defined in leaven.toml of the project, or in the user's configuration.
-    """
-
-
-@env.command("list")
-@reports
-def list_environments() -> int:
-    """List the environments."""
-    from leaven.cli import environments
-
-    return environments.print_list()
-
-
-@env.command()
-@click.argument("name", metavar="ENV")
-@reports
-def check(name: str) -> int:
-    """Find out what is missing to use an environment, and run a tiny job in it."""
-    from leaven.cli import environments
-
-    return environments.check_environment(name)
+# -- the coordinator
 
 
 @click.group(cls=Commands)

@@ -5,7 +5,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from leaven.cli.printing import echo
+from leaven.cli.printing import echo, echo_problem
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR
 from leaven.cli.run import compile_recipe
 from leaven.pictures.batch import draw_batch
@@ -30,10 +30,10 @@ def draw_look(word: str, options: Options, file: Path | None, split: "SplitName"
         format_of(file)
         check_installed("`leaven look`")
     except CantDraw as problem:
-        echo(f"error: {problem}", err=True)
+        echo_problem(str(problem))
         return USAGE_ERROR
     if plan.data.eval.is_tokenizing:
-        echo("error: texts are printed, not drawn; leave out -o", err=True)
+        echo_problem("texts are printed, not drawn; leave out -o")
         return USAGE_ERROR
     sections = _seen(plan, split, epoch)
     if sections is None:
@@ -41,7 +41,7 @@ def draw_look(word: str, options: Options, file: Path | None, split: "SplitName"
     try:
         draw_batch(sections, file)
     except OSError as problem:
-        echo(f"error: can't write {file}: {problem.strerror}", err=True)
+        echo_problem(f"can't write {file}: {problem.strerror}")
         return CANT_WRITE
     echo(file)
     return 0

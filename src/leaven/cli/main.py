@@ -12,7 +12,7 @@ import click
 
 from leaven import __version__
 from leaven.cache.store_limit import StoreError, chosen_limit
-from leaven.cli import bundle, completion, jobs
+from leaven.cli import bundle, completion, environments, jobs
 from leaven.cli.command_group import Commands
 from leaven.cli.kinds import Kind
 from leaven.cli.printing import echo, echo_painted, echo_raw
@@ -307,7 +307,7 @@ def finish(place: Path, output: Path | None) -> None:
 
 for _command in (bundle.predict, bundle.evaluate, bundle.export):
     leaven.add_command(_command)
-for _command in (jobs.submit, jobs.jobs, jobs.env, jobs.coordinator, jobs.pack):
+for _command in (jobs.submit, jobs.jobs, environments.env, jobs.coordinator, jobs.pack):
     leaven.add_command(_command)
 
 
