@@ -18,8 +18,8 @@ from leaven.bundle.card import needs_trust
 from leaven.bundle.evaluation import evaluate
 from leaven.bundle.export import Format, export
 from leaven.bundle.golden import Steps
+from leaven.bundle.inputs.protocol import Measured, SplitName
 from leaven.bundle.manifest import Manifest
-from leaven.bundle.measured import Measured, SplitName
 from leaven.bundle.names import name_of
 from leaven.bundle.page import page
 from leaven.formats.target import Target

@@ -18,9 +18,9 @@ from torch.utils import _pytree
 from leaven.bundle.asking import UNFIT, ask, prepare
 from leaven.bundle.golden import Steps
 from leaven.bundle.inputs import InputKind
+from leaven.bundle.inputs.protocol import Measured
 from leaven.bundle.labels import from_pairs, relabelled
 from leaven.bundle.manifest import Manifest
-from leaven.bundle.measured import Measured
 from leaven.formats.target import Known
 from leaven.runtime.data.batches import Data
 from leaven.runtime.data.datasets import Dataset
@@ -147,23 +147,19 @@ class _Prepare:
 
 def _labelled(measured: Measured, manifest: Manifest) -> Dataset:
     """The samples with their values for the model's target, all of them known."""
+    takes, target = manifest.takes, manifest.target
     match measured.data:
         case Dataset():
-            return relabelled(measured.data, manifest.target, manifest.takes.noun)
+            return relabelled(measured.data, target, takes.noun)
         case str() | os.PathLike():
-            return _from_path(Path(os.fspath(measured.data)), measured, manifest)
+            path = Path(os.fspath(measured.data))
         case _:
-            return from_pairs(measured.data, manifest.target, manifest.takes.noun)
-
-
-def _from_path(path: Path, measured: Measured, manifest: Manifest) -> Dataset:
-    dataset = manifest.takes.folder(path, measured, manifest.task, manifest.target)
-    if dataset is not None:
+            return from_pairs(measured.data, target, takes.noun)
+    if (dataset := takes.folder(path, measured, manifest.task, target)) is not None:
         return dataset
-    if not path.exists() or not (manifest.takes.is_table(path) or path.is_dir()):
+    if not path.exists() or not (takes.is_table(path) or path.is_dir()):
         raise Failure(f"{path} {'is neither a folder nor a table' if path.exists() else 'does not exist'}")
-    columns = measured.columns or manifest.target.columns
-    return manifest.takes.table(path, measured, Known(manifest.target, columns))
+    return takes.table(path, measured, Known(target, measured.columns or target.columns))
 
 
 def _chosen(items: Dataset, measured: Measured, wanted: str) -> np.ndarray:

@@ -75,10 +75,15 @@ def note_change(model: nn.Module, technique: Any, /, **arguments: Any) -> None:
     That is tried at once: a change that can't be repeated is refused before anything is trained.
     """
     given = tuple(name for name, value in arguments.items() if value is model)
-    rest = {name: value for name, value in arguments.items() if name not in given}
-    lost = tuple(name for name, value in rest.items() if not _is_plain(value))
-    held = {name: value for name, value in rest.items() if name not in lost}
-    record(model, changes=(*built(model).changes, Change(type(technique), held, given, lost)))
+    held, lost = dict[str, Any](), list[str]()
+    for name, value in arguments.items():
+        try:
+            if name not in given:
+                plain(value, "")
+                held[name] = value
+        except Failure:
+            lost.append(name)
+    record(model, changes=(*built(model).changes, Change(type(technique), held, given, tuple(lost))))
     if not _is_finished(model):
         return
     problem = None
@@ -93,14 +98,6 @@ def note_change(model: nn.Module, technique: Any, /, **arguments: Any) -> None:
         name = type(technique).__name__
         headline = f"the model could not be saved: what {name}.on_model changes can't be repeated: {problem.headline}"
         raise Failure(headline, problem.help, about=name)
-
-
-def _is_plain(value: Any) -> bool:
-    try:
-        plain(value, "")
-    except Failure:
-        return False
-    return True
 
 
 def _is_finished(model: nn.Module) -> bool:

@@ -44,10 +44,6 @@ class Header:
     raw: bytes
     checksum: int
 
-    @property
-    def size(self) -> int:
-        return len(self.raw)
-
 
 @dataclass(frozen=True, eq=False)
 class Entry:
@@ -143,7 +139,7 @@ def map_entry(opened: BinaryIO, key: str, header: Header) -> Entry:
     """The entry in a file, mapped into memory; the file may be closed."""
     _allow_open_files()
     mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-    return Entry(key, header.about, memoryview(mapped)[header.size :], mapped)
+    return Entry(key, header.about, memoryview(mapped)[len(header.raw) :], mapped)
 
 
 def _allow_open_files() -> None:

@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,7 @@ from leaven.cache import entry_file
 from leaven.cache.entry_file import Damaged, Entry
 from leaven.cache.location import user_folder
 from leaven.cache.store_limit import LIMIT, StoreError, chosen_limit
+from leaven.files.atomic_files import beside
 from leaven.terminal.byte_sizes import show_bytes
 
 _LARGEST_DEFAULT = 50 * 10**9
@@ -102,7 +104,7 @@ class Store:
         """
         file = self._file(key)
         self.folder.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_name(f".{file.name}.{os.getpid()}-{os.urandom(4).hex()}")
+        temporary = beside(file)
         try:
             with open(temporary, "xb") as written:
                 size = entry_file.write(written, key, about, self._limited(key, parts))
@@ -139,7 +141,7 @@ class Store:
 
     def entries(self) -> list[Stored]:
         """All entries, the most recently used first."""
-        found = sorted((file for file in _scan(self.folder) if file.key), key=_last_use, reverse=True)
+        found = sorted((file for file in _scan(self.folder) if file.key), key=attrgetter("last_use"), reverse=True)
         return [Stored(file.key, _about(file), file.bytes, file.last_use) for file in found]
 
     def verify(self) -> tuple[int, list[str]]:
@@ -194,7 +196,9 @@ class Store:
         """
         found = [file for file in _scan(self.folder) if file.key != key]
         self._total = sum(file.bytes for file in found)
-        removable = sorted((file for file in found if file.key and file.key not in self._used), key=_last_use)
+        removable = sorted(
+            (file for file in found if file.key and file.key not in self._used), key=attrgetter("last_use")
+        )
         least = self._total - sum(file.bytes for file in removable)
         if least > self.limit:
             raise StoreFull(least, self.limit)
@@ -216,20 +220,13 @@ def default_store() -> Store:
     Its limit is `LEAVEN_STORE_LIMIT`, else a tenth of the disk's size and at most 50 GB.
     """
     folder = user_folder() / "store"
-    return _shared(folder, _limit_of(folder))
+    limit = chosen_limit()
+    if limit is None:
+        limit = min(_LARGEST_DEFAULT, shutil.disk_usage(_existing(folder)).total // _SHARE_OF_DISK)
+    return _shared(folder, limit)
 
 
-@cache
-def _shared(folder: Path, limit: int) -> Store:
-    """One store for the whole process, so that it knows every entry that the process uses."""
-    return Store(folder, limit)
-
-
-def _limit_of(folder: Path) -> int:
-    chosen = chosen_limit()
-    if chosen is None:
-        return min(_LARGEST_DEFAULT, shutil.disk_usage(_existing(folder)).total // _SHARE_OF_DISK)
-    return chosen
+_shared = cache(Store)  # one for the whole process, so that it knows every entry that the process uses
 
 
 def _existing(folder: Path) -> Path:
@@ -281,7 +278,3 @@ def _remove(file: str | Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _last_use(file: _Found) -> float:
-    return file.last_use

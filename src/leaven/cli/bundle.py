@@ -1,7 +1,5 @@
 """The commands for a trained model: `predict`, `evaluate`, `export`. The work is done by the bundle."""
 
-import csv
-import io
 import os
 import re
 import sys
@@ -104,6 +102,8 @@ def predict(
         leaven predict reviews.bundle "I loved every minute"
         leaven predict street.bundle photo.jpg --draw found.png
     """
+    from leaven.runtime.run.folder import write_table
+
     model = _loaded(bundle, trust_code)
     takes = model.manifest.takes
     given, problems, is_one = takes.meant(inputs, text_columns or ((image,) if image is not None else ()), root)
@@ -122,9 +122,9 @@ def predict(
     if draw is not None:
         problems += drawing.draw_predictions(draw, found, is_one=is_one)
     if csv_file is not None:
-        columns = [takes.heading, *(found[0][1].columns if found else ())]
+        columns = [takes.heading, *(found[0][1].columns if found else ())]  # whatever the rows have
         rows = [{takes.heading: shown, **row} for shown, answer in found for row in answer.rows(count)]
-        _write_table(csv_file, columns, rows)
+        write_table(csv_file, rows, columns)
         echo(f"{csv_file}: {len(found)} {takes.noun}{'s' * (len(found) != 1)}")
     elif as_json:
         told = [{takes.heading: shown, **answer.to_json(count)} for shown, answer in found]
@@ -185,6 +185,7 @@ def evaluate(
     """
     from leaven.files.atomic_files import write_bytes
     from leaven.pictures.figure import CantDraw, check_installed
+    from leaven.runtime.run.folder import write_table
 
     if surplus:
         raise click.UsageError(f"data is given by an option: --data {typed(surplus[0])}")
@@ -208,7 +209,7 @@ def evaluate(
             written.append(plots / f"{plot.name}.png")
             write_bytes(written[-1], plot.png())
     if wrong is not None:
-        _write_table(wrong, (), found.wrong())
+        write_table(wrong, found.wrong())
         written.append(wrong)
     for place in written:
         echo(f"wrote {os.path.relpath(place)}", err=True)
@@ -304,15 +305,3 @@ def _above(threshold: float, answer: "Prediction") -> "Prediction":
     if found is None:
         raise Failure("`--threshold` is for models that find objects, or any number of labels")
     return found
-
-
-def _write_table(file: Path, columns: Sequence[str], rows: Sequence[dict[str, str]]) -> None:
-    """Write rows, with the columns first that are there whatever the rows have."""
-    from leaven.runtime.run.folder import write_text
-
-    text = io.StringIO()
-    names = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
-    table = csv.DictWriter(text, names, lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    write_text(file, text.getvalue())

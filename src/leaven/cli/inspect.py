@@ -26,38 +26,29 @@ def print_layers(word: str, options: Options, *, run_code: bool) -> None:
     Errors elsewhere in the recipe do not matter.
     """
     card = None if os.path.lexists(word) or os.path.lexists(f"{word}.leaven") else library_model(word)
+    plan, size = None, None
     if card is not None:
-        _print_model(card)
-        return
-    source = source_or_exit(word)
-    compiled = compile_source(source, options)
-    size = size_of_images(compiled.recipe.data) if compiled.recipe is not None else None
+        source, options = Source(card.bare_name, f"model {card.name}(head=keep)\n"), Options()
+        size = card.model.input_size[1:] if card.model.input_size else None
+    else:
+        source = source_or_exit(word)
+        compiled = compile_source(source, options)
+        plan = compiled.plan
+        size = size_of_images(compiled.recipe.data) if compiled.recipe is not None else None
     name, layers, outputs, diagnostics = model_layers(source, options, size=size, run_code=run_code)
     if layers is None:
         print_reports(diagnostics, err=True)
         echo(f"the layers of {name} are not known", err=True)
         sys.exit(exit_code(diagnostics) or 1)
-    plan = compiled.plan
     _print(name, layers, plan)
-    if outputs is not None and layers.head:
+    if card is None and outputs is not None and layers.head:
         echo(f"the head is new: {outputs:,} output{'s' * (outputs != 1)}")
-    _print_stages(layers)
-    if plan is None:
+    if layers.stages:
+        echo("stages: " + "; ".join(f"{n} {_paths(paths)}" for n, paths in enumerate(layers.stages, 1)))
+    if card is not None:
+        echo(f"weights: {_weights(card)}")
+    elif plan is None:
         echo(f"what the phases do to them is not known: `leaven check {word}` says why", err=True)
-
-
-def _print_model(card: Card) -> None:
-    """The layers of a model as its library builds it, and where its weights are."""
-    source = Source(card.bare_name, f"model {card.name}(head=keep)\n")
-    size = card.model.input_size[1:] if card.model.input_size else None
-    name, layers, _, diagnostics = model_layers(source, size=size)
-    if layers is None:
-        print_reports(diagnostics, err=True)
-        echo(f"the layers of {name} are not known", err=True)
-        sys.exit(1)
-    _print(name, layers, None)
-    _print_stages(layers)
-    echo(f"weights: {_weights(card)}")
 
 
 def _weights(card: Card) -> str:
@@ -81,11 +72,6 @@ def _print(name: str, layers: Layers, plan: Plan | None) -> None:
     cost = f", {_large(flops)}FLOPs for an image of {_size(layers.trial_size)}" if flops and layers.trial_size else ""
     echo(f"\n{name}: {total:,} parameters{cost}")
     echo(f"head: {_paths(layers.head)}; stem: {_paths(layers.stem)}")
-
-
-def _print_stages(layers: Layers) -> None:
-    if layers.stages:
-        echo("stages: " + "; ".join(f"{n} {_paths(paths)}" for n, paths in enumerate(layers.stages, 1)))
 
 
 def _table(layers: Layers, plan: Plan | None) -> list[str]:

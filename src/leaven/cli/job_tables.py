@@ -40,7 +40,11 @@ def watch(settings: Settings, store: JobStore) -> None:
 
 
 def _lines(settings: Settings, store: JobStore, *, is_all: bool) -> list[str]:
-    found = store.jobs() if is_all else _current(store)
+    if is_all:
+        found = store.jobs()
+    else:
+        going = store.jobs(states=[state for state in State if state not in ENDED])
+        found = sorted([*going, *store.jobs(states=ENDED, limit=_LAST)], key=lambda job: job.id)
     if not found:
         return ["no jobs; `leaven submit RECIPE` queues one"]
     rows = [["job", "name", "state", "where", "try", "what"]]
@@ -50,12 +54,6 @@ def _lines(settings: Settings, store: JobStore, *, is_all: bool) -> list[str]:
     if hidden:
         lines.append(f"and {hidden:,} that have ended: `leaven jobs --all`")
     return [*lines, *_notes(settings, store, found)]
-
-
-def _current(store: JobStore) -> list[Job]:
-    going = store.jobs(states=[state for state in State if state not in ENDED])
-    ended = store.jobs(states=ENDED, limit=_LAST)
-    return sorted([*going, *ended], key=lambda job: job.id)
 
 
 def _notes(settings: Settings, store: JobStore, found: Sequence[Job]) -> list[str]:

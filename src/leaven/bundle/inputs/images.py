@@ -16,9 +16,8 @@ from torch import Tensor, nn
 
 from leaven.bundle.inputs.image_arguments import find_files, find_images, is_folder_or_pattern
 from leaven.bundle.inputs.opening import as_image
-from leaven.bundle.inputs.protocol import Example, Exported, Meant, Size
+from leaven.bundle.inputs.protocol import Example, Exported, Meant, Measured, Size
 from leaven.bundle.inputs.tables import FromTable, table_of
-from leaven.bundle.measured import Measured
 from leaven.formats.tables import layout_like, open_table
 from leaven.formats.target import Known, Target
 from leaven.runtime.data.datasets import Dataset, table
