@@ -10,6 +10,7 @@ import inspect
 import os
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from typing import Any, ClassVar, Literal
 
 from torch import nn
@@ -321,13 +322,11 @@ def _refuse_fetching(arguments: Mapping[str, Any]) -> None:
 
 def component(name: str) -> Any:
     """A class of `leaven.components`, whose file is named like it."""
-    if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name):
-        raise Failure(f"there is no component {name}")
     module = "leaven.components." + re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-    try:
-        found = getattr(importlib.import_module(module), name, None)
-    except ModuleNotFoundError:
-        found = None
+    found = None
+    if re.fullmatch(r"[A-Z][A-Za-z0-9]*", name):  # no other module is imported
+        with suppress(ModuleNotFoundError):
+            found = getattr(importlib.import_module(module), name, None)
     if not (inspect.isclass(found) and issubclass(found, nn.Module) and found.__module__ == module):
         raise Failure(f"there is no component {name}")
     return found

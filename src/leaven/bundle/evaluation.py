@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 from torch import Tensor, nn
@@ -32,18 +32,15 @@ from leaven.runtime.failures import Failure
 from leaven.runtime.run.progress import Bar
 from leaven.tasks.protocol import Evaluation
 
+if TYPE_CHECKING:
+    from leaven.bundle.bundle import Bundle
+
 
 def evaluate(
-    model: nn.Module,
-    steps: Steps,
-    manifest: Manifest,
-    measured: Measured,
-    *,
-    batch: int,
-    workers: int | Literal["auto"],
-    shows_progress: bool,
+    bundle: "Bundle", measured: Measured, *, batch: int, workers: int | Literal["auto"], shows_progress: bool
 ) -> tuple[Evaluation, Callable[[int], Any]]:
     """Run the model on every sample of the data, and add up; also what a page shows of each, in that order."""
+    manifest, steps = bundle.manifest, bundle.preprocess
     items = _labelled(measured, manifest)
     values = items.values
     assert values is not None
@@ -69,7 +66,7 @@ def evaluate(
     title = "evaluating" if split == "all" else f"evaluating {split}"
     with closing(gathered), Bar(title, len(gathered.test), is_shown=shows_progress) as bar:
         for inputs, (indices, places) in gathered.test.batches(0):
-            outputs = _outputs(model, inputs, places, samples)
+            outputs = _outputs(bundle.model, inputs, places, samples)
             tally.add(outputs, [values[i] for i in indices], [items.name(i) for i in indices])
             order += indices
             bar.advance(len(indices))

@@ -20,7 +20,7 @@ from leaven.bundle.building import BuiltBy, read_builder
 from leaven.bundle.card import card
 from leaven.bundle.golden import Steps
 from leaven.bundle.inputs import InputKind, candidates
-from leaven.bundle.manifest import Manifest, versions
+from leaven.bundle.manifest import Manifest, task_of, versions
 from leaven.bundle.over import Over, left_out, put_together
 from leaven.bundle.source_code import Code, Sources
 from leaven.bundle.steps import describe, has_code, rebuild
@@ -34,7 +34,6 @@ from leaven.runtime.model.looking import looking_at
 from leaven.runtime.model.pruned_shapes import PrunedShapes, pruned_shapes, shrink
 from leaven.runtime.model.weights import BUNDLED_WEIGHTS
 from leaven.runtime.run.ending import Epoch
-from leaven.tasks import find as find_task
 from leaven.tasks.protocol import Task
 from leaven.techniques.adapters.adapter import merge_adapters
 
@@ -69,8 +68,7 @@ def save(
     """
     path = Path(os.fspath(file))
     sources = Sources()
-    task = find_task(target.task)
-    assert task is not None
+    task = task_of(target)
     with golden.fixed_seed():
         steps, built = describe(preprocess, sources), built_by.describe(sources)
         code = Code(sources.members, is_trusted=True, bundle=path.name)

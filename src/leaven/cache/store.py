@@ -30,6 +30,7 @@ from leaven.cache.entry_file import Damaged, Entry
 from leaven.cache.location import user_folder
 from leaven.cache.store_limit import LIMIT, StoreError, chosen_limit
 from leaven.files.atomic_files import beside
+from leaven.files.regular import open_regular
 from leaven.terminal.byte_sizes import show_bytes
 
 _LARGEST_DEFAULT = 50 * 10**9
@@ -84,7 +85,7 @@ class Store:
         file = self._file(key)
         if key not in self._used:
             try:
-                with entry_file.open_file(file) as opened:
+                with open_regular(file, follows_links=False) as opened:
                     header = entry_file.read_checked_header(opened, key)
                     self._used[key] = entry_file.map_entry(opened, key, header)
             except Damaged:
@@ -112,7 +113,7 @@ class Store:
             temporary.replace(file)
         finally:
             temporary.unlink(missing_ok=True)
-        with entry_file.open_file(file) as opened:
+        with open_regular(file, follows_links=False) as opened:
             self._used[key] = entry_file.map_entry(opened, key, entry_file.read_header(opened, key))
         return self._used[key]
 
@@ -150,7 +151,7 @@ class Store:
         for file in sorted(_scan(self.folder), key=lambda file: file.key):
             try:
                 if file.key:
-                    with entry_file.open_file(file.path) as opened:
+                    with open_regular(file.path, follows_links=False) as opened:
                         entry_file.read_checked_header(opened, file.key)
                     good += 1
             except Damaged:
@@ -263,7 +264,7 @@ def _scan(folder: Path) -> Iterator[_Found]:
 
 def _about(file: _Found) -> dict[str, Any] | None:
     try:
-        with entry_file.open_file(file.path) as opened:
+        with open_regular(file.path, follows_links=False) as opened:
             return entry_file.read_header(opened, file.key).about
     except (Damaged, OSError):
         return None

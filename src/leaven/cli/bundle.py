@@ -3,14 +3,14 @@
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 import click
 
-from leaven.cli import drawing
 from leaven.cli.printing import aligned, echo, echo_json, echo_problem
 from leaven.formats.run_folder import BUNDLE
 from leaven.terminal import status_line
@@ -25,9 +25,11 @@ if TYPE_CHECKING:
 
 TOP = 5
 WIDEST = 60  # of what an input is called, in a table
+_PICTURES = (".png", ".jpg", ".jpeg", ".webp")
+_PATH = click.Path(path_type=Path)
 _ARGUMENT = re.compile(r"`(root|image|label|data)=`")  # of `Bundle.evaluate`, in the help of a failure
 _trust = click.option("--trust-code", is_flag=True, help="Run the Python code in the bundle, or in the run.")
-_bundle = click.argument("bundle", type=click.Path(path_type=Path))
+_bundle = click.argument("bundle", type=_PATH)
 
 
 def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
@@ -56,10 +58,10 @@ def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
 @click.option("--threshold", type=click.FloatRange(0, 1), help="Confidence threshold for objects or labels. [0.5]")
 @click.option("--text", "text_columns", multiple=True, help="The column (or two) of a table of texts. [as in training]")
 @click.option("--image", metavar="COLUMN", help="The column of a table with the files. [as in training]")
-@click.option("--root", type=click.Path(path_type=Path), help="Where the paths in a table start. [its folder]")
-@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write a table to this file.")
+@click.option("--root", type=_PATH, help="Where the paths in a table start. [its folder]")
+@click.option("--csv", "csv_file", type=_PATH, help="Write a table to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--draw", type=click.Path(path_type=Path), help="Draw what is found: a file, or a folder for several.")
+@click.option("--draw", type=_PATH, help="Draw what is found: a file, or a folder for several.")
 @_trust
 @_reports_failures
 def predict(
@@ -108,7 +110,7 @@ def predict(
     takes = model.manifest.takes
     given, problems, is_one = takes.meant(inputs, text_columns or ((image,) if image is not None else ()), root)
     is_one = is_one and not os.path.isdir(inputs[0]) and csv_file is None
-    if draw is not None and (fault := drawing.refused(draw, len(given), is_one=is_one)) is not None:
+    if draw is not None and (fault := _cant_draw(draw, len(given), is_one=is_one)) is not None:
         echo_problem(fault.headline, fault.help)
         return 1
     found: list[tuple[str, Prediction]] = []
@@ -120,7 +122,7 @@ def predict(
     most = found[0][1].most if found else None
     count = top or most or (TOP if is_one else 1)
     if draw is not None:
-        problems += drawing.draw_predictions(draw, found, is_one=is_one)
+        problems += _draw(draw, found, is_one=is_one)
     if csv_file is not None:
         columns = [takes.heading, *(found[0][1].columns if found else ())]  # whatever the rows have
         rows = [{takes.heading: shown, **row} for shown, answer in found for row in answer.rows(count)]
@@ -141,21 +143,19 @@ def predict(
 @click.command()
 @_bundle
 @click.argument("surplus", nargs=-1, metavar="")
-@click.option("--data", type=click.Path(path_type=Path), help="A folder of labelled samples, or a table. [the run's]")
+@click.option("--data", type=_PATH, help="A folder of labelled samples, or a table. [the run's]")
 @click.option(
     "--split", type=click.Choice(["train", "val", "test", "all"]), help="Which split of the data. [test, else val]"
 )
 @click.option("--image", metavar="COLUMN", help="The column of a table with the files [as in training]")
 @click.option("--text", multiple=True, help="The column (or two) of a table with the texts. [as in training]")
 @click.option("--label", multiple=True, help="The column (or columns) with the labels. [as in training]")
-@click.option("--root", type=click.Path(path_type=Path), help="Where the paths in a table start.")
+@click.option("--root", type=_PATH, help="Where the paths in a table start.")
 @click.option("--batch", default=32, show_default=True, type=click.IntRange(min=1), help="How many samples at once.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with every sample that was predicted wrongly.")
-@click.option("--html", type=click.Path(path_type=Path), help="Write a page with figures and the worst predictions.")
-@click.option("--plots", type=click.Path(path_type=Path), help="Write the figures into this folder.")
-@click.option(
-    "--wrong", type=click.Path(path_type=Path), help="Write a table of the samples that were predicted wrongly."
-)
+@click.option("--html", type=_PATH, help="Write a page with figures and the worst predictions.")
+@click.option("--plots", type=_PATH, help="Write the figures into this folder.")
+@click.option("--wrong", type=_PATH, help="Write a table of the samples that were predicted wrongly.")
 @_trust
 @_reports_failures
 def evaluate(
@@ -221,7 +221,7 @@ def evaluate(
 @click.command()
 @_bundle
 @click.option("--to", required=True, type=click.Choice(["onnx", "torch_export"]), help="The format.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write. [beside the bundle]")
+@click.option("-o", "--output", type=_PATH, help="The file to write. [beside the bundle]")
 @click.option("--size", type=click.IntRange(min=1), help="Height and width of the input. [as in training]")
 @_trust
 @_reports_failures
@@ -265,16 +265,14 @@ def _measured(model: "Bundle", data: Path | None, asked: Mapping[str, Any], *, t
     from leaven.runtime.failures import Failure
 
     if data is not None:
-        found: Evaluation = model.evaluate(data, **asked)
-        return found
+        return cast("Evaluation", model.evaluate(data, **asked))
     if not has_run(model.path):
         raise Failure(
             f"{model.path} is not in the folder of a run, so the data to evaluate it on is not known",
             f"give labelled {model.manifest.takes.noun}s: `data=`",
         )
     with data_of(model.path.parent, trust_code=trust_code) as dataset:
-        found = model.evaluate(dataset, **asked)
-    return found
+        return cast("Evaluation", model.evaluate(dataset, **asked))
 
 
 def _predicted(model: "Bundle", given: Sequence[tuple[str, Any]]) -> "Iterator[tuple[str, Prediction | Failure]]":
@@ -305,3 +303,39 @@ def _above(threshold: float, answer: "Prediction") -> "Prediction":
     if found is None:
         raise Failure("`--threshold` is for models that find objects, or any number of labels")
     return found
+
+
+def _cant_draw(place: Path, count: int, *, is_one: bool) -> "Failure | None":
+    """Why predictions of so many images can't be drawn there; None where they can."""
+    from leaven.runtime.failures import Failure
+
+    if place.suffix and place.suffix.lower() not in _PICTURES and not place.is_dir():
+        help = f"name an image ({', '.join(_PICTURES)}), or a folder: `--draw found.png`"
+        return Failure(f"{place} is not the name of an image", help)
+    if not is_one and place.suffix.lower() in _PICTURES:
+        return Failure(f"{place} is one file, but there are {count} images", "give a folder: `--draw found`")
+    return None
+
+
+def _draw(place: Path, found: "Sequence[tuple[str, Prediction]]", *, is_one: bool) -> "list[Failure]":
+    """Draw each prediction on its image: to a file, or for several images into a folder, under their names."""
+    from leaven.bundle.inputs.opening import as_image
+    from leaven.runtime.failures import Failure
+    from leaven.runtime.run.folder import write_whole
+
+    is_file = is_one and place.suffix.lower() in _PICTURES
+    taken: Counter[str] = Counter()
+    for file, answer in found:
+        drawn = answer.drawn(as_image(file, "RGB"))
+        if drawn is None:
+            return [Failure("`--draw` is for models whose predictions have a place in the image")]
+        stem = Path(file).stem
+        taken[stem] += 1  # images in several folders may have the same name
+        target = place if is_file else place / f"{stem}{f'-{taken[stem]}' * (taken[stem] > 1)}.png"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        format = "JPEG" if target.suffix.lower() in (".jpg", ".jpeg") else target.suffix[1:].upper()
+        write_whole(target, lambda beside, drawn=drawn, format=format: drawn.save(beside, format))  # type: ignore[misc]
+    if found:
+        told = place if is_file else place / ""
+        echo(f"wrote {os.path.relpath(told)}", err=True)
+    return []

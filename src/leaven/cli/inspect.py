@@ -2,7 +2,8 @@
 
 import os.path
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
@@ -94,16 +95,12 @@ def _table(layers: Layers, plan: Plan | None) -> list[str]:
     return aligned(rows, numbers=(2, 3, 4))
 
 
-def _counts(layers: Layers) -> dict[str, int]:
+def _counts(layers: Layers) -> Mapping[str, int]:
     """How many parameters each module has, at whatever depth."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for parameter in layers.parameters:
-        path = parameter.module_path
-        while True:
-            counts[path] = counts.get(path, 0) + parameter.count
-            if not path:
-                break
-            path = path.rpartition(".")[0]
+        parts = parameter.module_path.split(".")
+        counts.update(dict.fromkeys((".".join(parts[:depth]) for depth in range(len(parts) + 1)), parameter.count))
     return counts
 
 

@@ -1,15 +1,18 @@
-"""Jobs as tables: the list, one job with its attempts, the status of the coordinator."""
+"""Jobs in a terminal: the list, one job with its attempts or its logs, the status of the coordinator."""
 
 import json
+import os
 import sys
 import time
+from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
 
-from leaven.cli.printing import aligned, echo
+from leaven.cli.printing import aligned, echo, echo_printed
 from leaven.jobs import coordinator
+from leaven.jobs.printed import read_logs
 from leaven.jobs.progress import progress_text
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ENDED, State, Wanted
@@ -160,3 +163,27 @@ def print_status(settings: Settings, store: JobStore, *, as_json: bool) -> int:
     shown = ", ".join(f"{counts[state]:,} {state.value}" for state in State if state in counts)
     echo(f"jobs: {shown or 'none'}\nfolder: {settings.folder}")
     return 0 if found is not None else 1
+
+
+def print_logs(settings: Settings, store: JobStore, job: Job, *, follow: bool, attempt: int | None) -> int:
+    """Print the logs; following a job that fails ends with 1."""
+    shown: set[int] = set()
+    decoder = getincrementaldecoder("utf-8")(errors="replace")  # a chunk may end within a character
+    for chunk in read_logs(settings, store, job, follows=follow, attempt=attempt):
+        if chunk.problem:
+            echo(chunk.problem, err=True)
+            continue
+        if chunk.attempt not in shown and attempt is None and len(store.attempts(job.id)) > 1:
+            echo(f"--- attempt {chunk.attempt}", err=True)
+        shown.add(chunk.attempt)
+        if text := decoder.decode(chunk.text):
+            sys.stdout.flush()
+            echo_printed(text)
+        if not os.isatty(1):
+            sys.stdout.flush()
+    job = store.job(str(job.id))
+    if not shown:
+        echo(f"{job.name} has not been started: it is {job.shown_state}", err=True)
+    if follow:
+        echo(f"{job.name}: {job.shown_state}{f' ({job.reason})' if job.reason else ''}", err=True)
+    return int(follow and job.state in ENDED and job.state is not State.SUCCEEDED)

@@ -186,10 +186,10 @@ def show(word: str, as_json: bool) -> int:
 @reports
 def logs(word: str, follow: bool, attempt: int | None) -> int:
     """Print what a job has printed."""
-    from leaven.cli import job_logs
+    from leaven.cli import job_tables
 
     settings, store = _open()
-    return job_logs.print_logs(settings, store, store.job(word), follow=follow, attempt=attempt)
+    return job_tables.print_logs(settings, store, store.job(word), follow=follow, attempt=attempt)
 
 
 def _command(name: str, doing: str, text: str) -> None:

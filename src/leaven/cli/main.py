@@ -20,6 +20,7 @@ from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, RecipeCommand, re
 
 INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
 OUR_BUG = 70  # EX_SOFTWARE
+_PATH = click.Path(path_type=Path)
 
 
 @click.group(
@@ -114,7 +115,7 @@ def inspect(recipes: list[Any], options: Any, run_code: bool) -> None:
 
 
 @leaven.command("format")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RECIPE...")
+@click.argument("files", nargs=-1, required=True, type=_PATH, metavar="RECIPE...")
 @click.option("--check", "only_check", is_flag=True, help="Change nothing; exit code 1 if a file would change.")
 @click.option("--diff", is_flag=True, help="Print the changes as a diff, and change nothing.")
 def format_command(files: tuple[Path, ...], only_check: bool, diff: bool) -> None:
@@ -226,7 +227,7 @@ def plan(recipes: list[Any], options: Any) -> None:
 
 
 @leaven.command(cls=RecipeCommand)
-@click.option("-o", "--program", type=click.Path(path_type=Path), help="Write it to a file, such as train.py.")
+@click.option("-o", "--program", type=_PATH, help="Write it to a file, such as train.py.")
 @click.option("--standalone", is_flag=True, help="Write a program that runs without Leaven.")
 def generate(recipes: list[Any], options: Any, program: Path | None, standalone: bool) -> None:
     """Print the PyTorch program of a recipe.
@@ -239,9 +240,7 @@ def generate(recipes: list[Any], options: Any, program: Path | None, standalone:
 
 
 @leaven.command(cls=RecipeCommand)
-@click.option(
-    "-o", "--picture", type=click.Path(path_type=Path), help="Where to draw it. [beside the recipe: dogs_look.png]"
-)
+@click.option("-o", "--picture", type=_PATH, help="Where to draw it. [beside the recipe: dogs_look.png]")
 @click.option("--split", type=click.Choice(["train", "val", "test"]), default="train", help="Which split. [train]")
 @click.option("--epoch", type=click.IntRange(min=1), default=1, help="Of which epoch the first batch is drawn. [1]")
 def look(recipes: list[Any], options: Any, picture: Path | None, split: Any, epoch: int) -> None:
@@ -289,8 +288,8 @@ def resume(folder: Path, epochs: str | None, devices: int | None) -> None:
 
 
 @leaven.command()
-@click.argument("place", metavar="RUN", type=click.Path(path_type=Path), shell_complete=completion.unfinished_runs)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write only this bundle; the run may go on.")
+@click.argument("place", metavar="RUN", type=_PATH, shell_complete=completion.unfinished_runs)
+@click.option("-o", "--output", type=_PATH, help="Write only this bundle; the run may go on.")
 def finish(place: Path, output: Path | None) -> None:
     """Save the model of a run that was stopped.
 

@@ -48,7 +48,11 @@ def write_first_recipe(
     echo(look.seen, err=is_printed)
     models = suggested_models(look, scratch)
     if model is None:
-        model = _ask_model(models, err=is_printed) if can_ask else next(iter(models))
+        model = next(iter(models))
+        if can_ask:
+            for name, use in models.items():
+                echo(f"  {name:<20} {use}", err=is_printed)
+            model = str(click.prompt("Which model to start from?", default=model, err=is_printed))
     if epochs is None and can_ask and isinstance(look, FolderLook) and look.noun == "images":
         epochs = click.prompt("How many epochs?", default=EPOCHS, type=click.IntRange(min=1), err=is_printed)
     _write(first_recipe(look, target, model, epochs, scratch), target, is_printed=is_printed)
@@ -82,12 +86,6 @@ def _answered(guess: Guess, options: TableOptions, *, err: bool) -> TableOptions
         return replace(options, labels=tuple(each for each in guess.choices if each != "all"))
     about: dict[str, Any] = {guess.about: (answer,) if guess.about == "text" else answer}
     return replace(options, **about)
-
-
-def _ask_model(models: dict[str, str], *, err: bool) -> str:
-    for name, use in models.items():
-        echo(f"  {name:<20} {use}", err=err)
-    return str(click.prompt("Which model to start from?", default=next(iter(models)), err=err))
 
 
 def _write(text: str, target: Path, *, is_printed: bool) -> None:

@@ -16,9 +16,9 @@ _MOST_BYTES = 50_000_000  # that are read at once: a program may have put anythi
 _FLAGS = os.O_RDONLY | getattr(os, "O_BINARY", 0) | getattr(os, "O_NONBLOCK", 0)  # a pipe waits for its writer
 
 
-def open_regular(path: str | Path) -> BinaryIO:
+def open_regular(path: str | Path, *, follows_links: bool = True) -> BinaryIO:
     """A file, opened to be read. Raises OSError for what is no file, with a `strerror` that says what it is."""
-    handle = os.open(path, _FLAGS)
+    handle = os.open(path, _FLAGS if follows_links else _FLAGS | getattr(os, "O_NOFOLLOW", 0))
     kind = stat.S_IFMT(os.fstat(handle).st_mode)
     if kind == stat.S_IFREG:
         return os.fdopen(handle, "rb")

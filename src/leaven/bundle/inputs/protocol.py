@@ -16,6 +16,7 @@ from leaven.runtime.failures import Failure
 from leaven.tasks.protocol import Task
 
 Size = int | tuple[int, int] | None  # of images, both sides alike or height and width
+LONGEST_NAME = 200  # letters of an input in a report
 SplitName = Literal["train", "val", "test", "all"]
 
 
@@ -142,3 +143,12 @@ class InputKind(Protocol):
         self, model: nn.Module, prepared: Sequence[Any], size: Size, *, shape: Sequence[int], preprocess: Any
     ) -> Exported:
         """The model for other programs, with a batch of the golden inputs, in the size that is asked for."""
+
+
+def name_of(given: Any, noun: str, number: int = 0) -> str:
+    """The name of an input in a report: its path, the text, or its place among the others, after the `noun`."""
+    if isinstance(given, str) and ("\n" in given or len(given) > LONGEST_NAME):
+        return f"“{given[:LONGEST_NAME].strip()}…”"
+    if isinstance(given, list | tuple):
+        return f"pair {number + 1}"
+    return os.fspath(given) if isinstance(given, str | os.PathLike) else f"{noun} {number + 1}"

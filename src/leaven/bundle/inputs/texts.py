@@ -11,11 +11,10 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from leaven.bundle.inputs.protocol import Example, Exported, Meant, Measured, Size
+from leaven.bundle.inputs.protocol import Example, Exported, Meant, Measured, Size, name_of
 from leaven.bundle.inputs.tables import FromTable, table_of
 from leaven.bundle.inputs.text_arguments import find_texts, in_one_line
 from leaven.bundle.labels import relabelled
-from leaven.bundle.names import name_of
 from leaven.formats.tables import layout_like, split_tables
 from leaven.formats.target import Known, Target
 from leaven.formats.texts import Text, text_fault
