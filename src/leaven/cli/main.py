@@ -12,7 +12,7 @@ import click
 
 from leaven import __version__
 from leaven.cache.store_limit import StoreError, chosen_limit
-from leaven.cli import bundle, completion, environments, jobs
+from leaven.cli import bundle, cache, completion, environments, jobs
 from leaven.cli.command_group import Commands
 from leaven.cli.kinds import Kind
 from leaven.cli.printing import echo, echo_painted, echo_raw
@@ -310,48 +310,7 @@ for _command in (jobs.submit, jobs.jobs, environments.env, jobs.coordinator, job
     leaven.add_command(_command)
 
 
-@leaven.group(cls=Commands)
-def cache() -> None:
-    """List, verify and clear what runs have stored.
-
-    Runs store what can't change, such as the outputs of frozen layers, to compute it only once. LEAVEN_CACHE sets the
-    folder, LEAVEN_STORE_LIMIT how large it may become (20GB); then the least recently used entries are removed.
-    """
-
-
-@cache.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON, with every entry.")
-def list_cache(as_json: bool) -> None:
-    """List what is stored, with its size and last use."""
-    from leaven.cli.cache import print_list
-
-    sys.exit(print_list(as_json))
-
-
-@cache.command("verify")
-def verify_cache() -> None:
-    """Find damaged entries, and remove them.
-
-    Every entry is read and compared with its checksum. The exit code is 1 if one was damaged. Runs do the same with
-    what they use.
-    """
-    from leaven.cli.cache import verify_entries
-
-    sys.exit(verify_entries())
-
-
-@cache.command("clear")
-@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=completion.stored)
-@click.option("--older-than", metavar="TIME", help="Only what has not been used for so long: 30d, 12h, 90m.")
-def clear_cache(ids: tuple[str, ...], older_than: str | None) -> None:
-    """Remove what is stored.
-
-    An ID is one that `leaven cache list` prints; without one, everything is removed. Runs in progress keep what they
-    have opened.
-    """
-    from leaven.cli.cache import clear_entries
-
-    sys.exit(clear_entries(ids, older_than))
+leaven.add_command(cache.cache)
 
 
 @leaven.command("completion")
