@@ -84,7 +84,8 @@ def note_change(model: nn.Module, technique: Any, /, **arguments: Any) -> None:
         except Failure:
             lost.append(name)
     record(model, changes=(*built(model).changes, Change(type(technique), held, given, tuple(lost))))
-    if not _is_finished(model):
+    # adapters are merged and masks applied at the end, and the sizes of lazy layers are known after their first batch
+    if any(map(is_lazy, (*model.parameters(), *model.buffers()))) or adapters_of(model) or has_masks(model):
         return
     problem = None
     for way in _ways(model):
@@ -98,13 +99,6 @@ def note_change(model: nn.Module, technique: Any, /, **arguments: Any) -> None:
         name = type(technique).__name__
         headline = f"the model could not be saved: what {name}.on_model changes can't be repeated: {problem.headline}"
         raise Failure(headline, problem.help, about=name)
-
-
-def _is_finished(model: nn.Module) -> bool:
-    """Whether a model has the layers that it will be saved with: adapters are merged and masks applied at the end, and
-    the sizes of lazy layers are known after their first batch."""
-    has_lazy = any(map(is_lazy, (*model.parameters(), *model.buffers())))
-    return not has_lazy and not adapters_of(model) and not has_masks(model)
 
 
 def _build_like(model: nn.Module, way: BuiltBy) -> None:

@@ -18,7 +18,6 @@ import time
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
 
 from leaven.cache.location import keep_newest, user_folder
 from leaven.cache.remembered_facts import are_settled, name_of
@@ -88,18 +87,15 @@ class FileHashes:
         now = time.time_ns()
         with open(path, "rb", buffering=0) as opened:
             before = os.fstat(opened.fileno())
-            digest = self._digest(opened)
+            hashed = hashlib.sha256()  # which processors compute faster than BLAKE2
+            while count := opened.readinto(self._buffer):
+                hashed.update(self._buffer[:count])
             after = os.fstat(opened.fileno())
         self.files_read += 1
+        digest = hashed.digest()[:16]
         if are_settled((before.st_mtime_ns, before.st_ctime_ns), now) and _times(before) == _times(after):
             self._remember(_key(path, before), before, digest)
         return digest
-
-    def _digest(self, opened: BinaryIO) -> bytes:
-        digest = hashlib.sha256()  # which processors compute faster than BLAKE2
-        while count := opened.readinto(self._buffer):  # type: ignore[attr-defined]
-            digest.update(self._buffer[:count])
-        return digest.digest()[:16]
 
     def _remember(self, key: int, facts: os.stat_result, digest: bytes) -> None:
         at = self._find(key)

@@ -49,9 +49,8 @@ def write_program(word: str, options: Options, output: Path | None, *, is_standa
     """Print the program, or write it to a file."""
     from leaven.program.standalone import obstacles, standalone
 
-    is_printed = output is None or str(output) == "-"
-    file = "program.py" if output is None or is_printed else output.name
-    folder = Path() if output is None or is_printed else output.parent
+    output = None if str(output) == "-" else output
+    file, folder = (output.name, output.parent) if output is not None else ("program.py", Path())
     source = source_or_exit(word)
     start = folder if move_together(folder, source.folder) else source.folder
     with started_in(start):
@@ -59,7 +58,7 @@ def write_program(word: str, options: Options, output: Path | None, *, is_standa
     if is_standalone and (found := obstacles(plan)):
         _fail(f"there can't be a standalone program of this recipe: {found[0]}; the normal program can")
     text = standalone(plan, file) if is_standalone else emit(plan, file)
-    if output is None or is_printed:
+    if output is None:
         echo_file(text)
         return
     try:
