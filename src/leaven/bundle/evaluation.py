@@ -8,8 +8,9 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from torch import Tensor, nn
@@ -52,10 +53,10 @@ def evaluate(
     samples = task.Samples()
     gathered = Data(
         # the labels of the batches are indices, by which values and names are found
-        replace(items, values=range(len(items)), load=_Load(items.load, manifest.takes)),
+        replace(items, values=range(len(items)), load=partial(_loaded, items.load, manifest.takes)),
         SplitIndices(EMPTY, EMPTY, _chosen(items, measured, split)),
         train_transform=None,
-        eval_transform=steps if hasattr(steps, "encoded") else _Prepare(steps, samples),
+        eval_transform=steps if hasattr(steps, "encoded") else partial(_prepared, steps, samples),
         batch_size=batch,
         workers=workers,
         on_bad_file=measured.on_bad_file,
@@ -104,39 +105,22 @@ class _Placed(Labelled):
         return images
 
     def targets(self, moved: Sequence[tuple[Any, ...]], values: Sequence[Any]) -> Any:
-        return _Batch(list(values), [place for (place,) in moved])
+        return list(values), [place for (place,) in moved]
 
 
-class _Batch(NamedTuple):
-    indices: list[int]
-    places: list[Place]
+def _loaded(load: Callable[[int], Any], takes: InputKind, index: int) -> Any:
+    """An input in the form in which the transforms take it."""
+    return takes.converted(load(index))
 
 
-@dataclass(frozen=True)
-class _Load:
-    """Loads inputs in the form in which the transforms take them."""
-
-    load: Any
-    takes: InputKind
-
-    def __call__(self, index: int) -> Any:
-        return self.takes.converted(self.load(index))
-
-
-@dataclass(frozen=True)
-class _Prepare:
-    """The transforms, ending in a plain tensor and its place in the image."""
-
-    steps: Steps
-    samples: Samples
-
-    def __call__(self, taken: Any, _: None) -> tuple[Tensor, Place]:
-        try:
-            return prepare(taken, self.steps, self.samples)
-        except Failure:
-            raise
-        except Exception as problem:  # custom transforms may raise anything
-            raise Failure(f"the transforms can't prepare an input: {type(problem).__name__}: {problem}") from problem
+def _prepared(steps: Steps, samples: Samples, taken: Any, _: None) -> tuple[Tensor, Place]:
+    """An input after the transforms, a plain tensor, and its place in the image."""
+    try:
+        return prepare(taken, steps, samples)
+    except Failure:
+        raise
+    except Exception as problem:  # custom transforms may raise anything
+        raise Failure(f"the transforms can't prepare an input: {type(problem).__name__}: {problem}") from problem
 
 
 # -- which samples
