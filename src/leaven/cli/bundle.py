@@ -122,7 +122,7 @@ def predict(
     most = found[0][1].most if found else None
     count = top or most or (TOP if is_one else 1)
     if draw is not None:
-        problems += _draw(draw, found, is_one=is_one)
+        problems += draw_predictions(draw, found, is_one=is_one)
     if csv_file is not None:
         columns = [takes.heading, *(found[0][1].columns if found else ())]  # whatever the rows have
         rows = [{takes.heading: shown, **row} for shown, answer in found for row in answer.rows(count)]
@@ -317,7 +317,7 @@ def _cant_draw(place: Path, count: int, *, is_one: bool) -> "Failure | None":
     return None
 
 
-def _draw(place: Path, found: "Sequence[tuple[str, Prediction]]", *, is_one: bool) -> "list[Failure]":
+def draw_predictions(place: Path, found: "Sequence[tuple[str, Prediction]]", *, is_one: bool) -> "list[Failure]":
     """Draw each prediction on its image: to a file, or for several images into a folder, under their names."""
     from leaven.bundle.inputs.opening import as_image
     from leaven.runtime.failures import Failure
