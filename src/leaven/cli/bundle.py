@@ -110,9 +110,8 @@ def predict(
     takes = model.manifest.takes
     given, problems, is_one = takes.meant(inputs, text_columns or ((image,) if image is not None else ()), root)
     is_one = is_one and not os.path.isdir(inputs[0]) and csv_file is None
-    if draw is not None and (fault := _cant_draw(draw, len(given), is_one=is_one)) is not None:
-        echo_problem(fault.headline, fault.help)
-        return 1
+    if draw is not None:
+        _check_picture(draw, len(given), is_one=is_one)
     found: list[tuple[str, Prediction]] = []
     for shown, answer in _predicted(model, given):
         if isinstance(answer, Exception):
@@ -305,16 +304,15 @@ def _above(threshold: float, answer: "Prediction") -> "Prediction":
     return found
 
 
-def _cant_draw(place: Path, count: int, *, is_one: bool) -> "Failure | None":
-    """Why predictions of so many images can't be drawn there; None where they can."""
+def _check_picture(place: Path, count: int, *, is_one: bool) -> None:
+    """A Failure where predictions of so many images can't be drawn there."""
     from leaven.runtime.failures import Failure
 
     if place.suffix and place.suffix.lower() not in _PICTURES and not place.is_dir():
         help = f"name an image ({', '.join(_PICTURES)}), or a folder: `--draw found.png`"
-        return Failure(f"{place} is not the name of an image", help)
+        raise Failure(f"{place} is not the name of an image", help)
     if not is_one and place.suffix.lower() in _PICTURES:
-        return Failure(f"{place} is one file, but there are {count} images", "give a folder: `--draw found`")
-    return None
+        raise Failure(f"{place} is one file, but there are {count} images", "give a folder: `--draw found`")
 
 
 def draw_predictions(place: Path, found: "Sequence[tuple[str, Prediction]]", *, is_one: bool) -> "list[Failure]":
