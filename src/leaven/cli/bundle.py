@@ -32,7 +32,7 @@ _trust = click.option("--trust-code", is_flag=True, help="Run the Python code in
 _bundle = click.argument("bundle", type=_PATH)
 
 
-def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
+def _reports_failures(command: Callable[..., int | None]) -> Callable[..., NoReturn]:
     """Exits with what a command returns; a failure is reported in a line or two."""
 
     @wraps(command)
@@ -226,7 +226,7 @@ def evaluate(
 @_reports_failures
 def export(
     bundle: Path, to: Literal["onnx", "torch_export"], output: Path | None, size: int | None, trust_code: bool
-) -> int:
+) -> None:
     """Convert a model for other programs.
 
     \b
@@ -239,7 +239,6 @@ def export(
     model = _loaded(bundle, trust_code, device="cpu")
     written = model.export(to, output, size=size)
     echo(f"{written}: {os.path.getsize(written) / 2**20:.1f} MB, same outputs as {model.path.name}")
-    return 0
 
 
 def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundle":

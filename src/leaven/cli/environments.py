@@ -16,7 +16,7 @@ def env() -> None:
 
 @env.command("list")
 @reports
-def list_environments() -> int:
+def list_environments() -> None:
     """List the environments."""
     from leaven.jobs.environments.environment import Unreachable
     from leaven.jobs.requests import environment_of
@@ -32,7 +32,6 @@ def list_environments() -> int:
             has = f"does not answer: {problem}"
         rows.append([name, given["kind"], has])
     echo("\n".join(aligned(rows)))
-    return 0
 
 
 @env.command()

@@ -59,7 +59,7 @@ def submit(
     sweep: bool,
     quick: bool,
     **wanted: Any,
-) -> int:
+) -> None:
     """Queue a recipe, to be trained by a coordinator.
 
     The coordinator starts by itself. A package, written by `leaven pack`, can be given in place of the RECIPE.
@@ -93,7 +93,6 @@ def submit(
         echo(f"jobs {ids[0]} to {ids[-2]}: the trials of {job.run}")
     echo(f"job {job.id} ({job.name}) is queued on {environment}; run {job.run}")
     echo(f"to follow it: leaven jobs logs -f {job.id}")
-    return 0
 
 
 def _packed(word: str, options: "Options", resources: "Resources", *, is_quick: bool) -> "Package":
@@ -108,7 +107,7 @@ def _packed(word: str, options: "Options", resources: "Resources", *, is_quick: 
 @click.option("-o", "--package", "file", type=click.Path(path_type=Path), help="Where to write it. [dogs.job]")
 @_with_resources
 @reports
-def pack(recipes: list[str], options: "Options", file: Path | None, quick: bool, **wanted: Any) -> int:
+def pack(recipes: list[str], options: "Options", file: Path | None, quick: bool, **wanted: Any) -> None:
     """Write a job package of a recipe.
 
     It has the program, the recipe and your Python files in it, and no data. The same recipe always gives the same
@@ -124,7 +123,6 @@ def pack(recipes: list[str], options: "Options", file: Path | None, quick: bool,
     file = file or Path(f"{package.manifest.name}.job")
     write_bytes(file, package.content)
     echo(f"{file}: {len(package.members)} files, sha256 {package.hash}")
-    return 0
 
 
 # -- looking at jobs
@@ -145,7 +143,7 @@ def jobs(ctx: click.Context, watch: bool, as_json: bool, is_all: bool) -> None:
 
 
 @reports
-def _list(watch: bool, as_json: bool, is_all: bool) -> int:
+def _list(watch: bool, as_json: bool, is_all: bool) -> None:
     from leaven.cli import job_tables
 
     settings, store = _open()
@@ -155,7 +153,6 @@ def _list(watch: bool, as_json: bool, is_all: bool) -> int:
         job_tables.print_json(store.jobs())
     else:
         job_tables.print_jobs(settings, store, is_all=is_all)
-    return 0
 
 
 def _open() -> "tuple[Settings, JobStore]":
@@ -170,13 +167,12 @@ def _open() -> "tuple[Settings, JobStore]":
 @click.argument("word", metavar="JOB")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @reports
-def show(word: str, as_json: bool) -> int:
+def show(word: str, as_json: bool) -> None:
     """Print what is known of a job, with its attempts."""
     from leaven.cli import job_tables
 
     _, store = _open()
     job_tables.print_job(store, store.job(word), as_json=as_json)
-    return 0
 
 
 @jobs.command()
@@ -198,7 +194,7 @@ def _command(name: str, doing: str, text: str) -> None:
     @jobs.command(name, help=text)
     @click.argument("words", nargs=-1, required=True, metavar="JOB...")
     @reports
-    def ask(words: tuple[str, ...]) -> int:
+    def ask(words: tuple[str, ...]) -> None:
         from leaven.jobs import coordinator, requests
 
         settings, store = _open()
@@ -207,7 +203,6 @@ def _command(name: str, doing: str, text: str) -> None:
         coordinator.start(settings)
         for job in found:
             echo(f"{doing} {job.name}")
-        return 0
 
 
 _command("cancel", "cancelling", "Stop jobs for good, after they have saved.")
@@ -220,7 +215,7 @@ _command("retry", "retrying", "Retry jobs that have failed, were lost or cancell
 @click.argument("word", metavar="JOB")
 @click.argument("number", metavar="N", type=int)
 @reports
-def priority(word: str, number: int) -> int:
+def priority(word: str, number: int) -> None:
     """Change the priority of a job: higher ones start first. A negative one needs `--` before it."""
     from leaven.jobs import coordinator
 
@@ -229,7 +224,6 @@ def priority(word: str, number: int) -> int:
     store.set_priority([job.id], number)
     coordinator.start(settings)
     echo(f"{job.name} has priority {number}")
-    return 0
 
 
 @jobs.command()
@@ -237,7 +231,7 @@ def priority(word: str, number: int) -> int:
 @click.option("--all", "is_all", is_flag=True, help="All of yours that have ended and that none waits for.")
 @click.option("--force", is_flag=True, help="Also jobs that have not ended: end what can be ended of them.")
 @reports
-def clean(words: tuple[str, ...], is_all: bool, force: bool) -> int:
+def clean(words: tuple[str, ...], is_all: bool, force: bool) -> None:
     """Forget jobs that have ended, with their logs; their runs stay. Name them, or use --all."""
     from leaven.jobs import requests
 
@@ -251,7 +245,6 @@ def clean(words: tuple[str, ...], is_all: bool, force: bool) -> int:
     else:
         count = requests.clean(store, settings, [store.job(word) for word in words], by_force=force)
     echo(f"forgot {count} job{'s' * (count != 1)}")
-    return 0
 
 
 # -- the coordinator
@@ -268,21 +261,20 @@ def coordinator() -> None:
 @coordinator.command()
 @click.option("--foreground", is_flag=True, help="Stay in this process: for services.")
 @reports
-def start(foreground: bool) -> int:
+def start(foreground: bool) -> None:
     """Start a coordinator that stays."""
     from leaven.jobs import coordinator as process
 
     settings, store = _open()
     if process.is_running(settings):
         echo("a coordinator is running already")
-        return 0
+        return
     store.close()
     if foreground:
         process.serve(settings)
-        return 0
+        return
     process.start(settings, stays=True)
     echo(f"started; its log is {settings.log}")
-    return 0
 
 
 @coordinator.command()
@@ -290,7 +282,7 @@ def start(foreground: bool) -> int:
 @click.option("--port", type=click.IntRange(0, 65535), default=8477, help="The port; 0 takes a free one. [8477]")
 @click.option("--name", "names", multiple=True, metavar="NAME", help="A name that a proxy has for it: jobs.example.com")
 @reports
-def serve(host: str, port: int, names: tuple[str, ...]) -> int:
+def serve(host: str, port: int, names: tuple[str, ...]) -> None:
     """Serve the HTTP API: what the commands for jobs do.
 
     Every request needs a token: that of LEAVEN_TOKEN, or one that is written to the folder of jobs. `leaven coordinator
@@ -300,30 +292,27 @@ def serve(host: str, port: int, names: tuple[str, ...]) -> int:
     from leaven.jobs.settings import load_settings
 
     server.serve(load_settings(), host, port, echo, names)
-    return 0
 
 
 @coordinator.command()
 @click.option("--renew", is_flag=True, help="Make a new one; servers that are running take it at once.")
 @reports
-def token(renew: bool) -> int:
+def token(renew: bool) -> None:
     """Print the token of the HTTP API. Anyone who has it can run programs as you."""
     from leaven.jobs import server
     from leaven.jobs.settings import load_settings
 
     echo(server.read_token(load_settings(), renew=renew))
-    return 0
 
 
 @coordinator.command()
 @reports
-def stop() -> int:
+def stop() -> None:
     """Stop the coordinator. Jobs that are running go on, and the next one takes them over."""
     from leaven.jobs import coordinator as process
 
     settings, store = _open()
     echo("stopped" if process.stop(settings, store) else "no coordinator is running")
-    return 0
 
 
 @coordinator.command()
@@ -343,7 +332,7 @@ def status(as_json: bool) -> int:
 @click.option("--cpus", type=click.IntRange(min=0), help="The most cores.")
 @click.option("--gpus", type=click.IntRange(min=0), help="The most GPUs.")
 @reports
-def quota(user: str | None, **limits: int | None) -> int:
+def quota(user: str | None, **limits: int | None) -> None:
     """Print the quotas of users, or set that of USER; `*` are all that have none of their own.
 
     Without a limit, the quota of USER is removed.
@@ -355,31 +344,28 @@ def quota(user: str | None, **limits: int | None) -> int:
         requests.set_quota(store, user, limits)
     for name, given in sorted(requests.quotas(store).items()):
         echo(f"{name}: {', '.join(f'{number} {what}' for what, number in given.items())}")
-    return 0
 
 
 @coordinator.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @reports
-def backup(file: Path) -> int:
+def backup(file: Path) -> None:
     """Write a copy of the store of jobs to FILE, also while a coordinator is running."""
     from leaven.jobs import requests
 
     _, store = _open()
     count = requests.backup(store, file)
     echo(f"{file}: {count:,} job{'s' * (count != 1)}")
-    return 0
 
 
 @coordinator.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--replace", "replaces", is_flag=True, help="Also if the store has jobs, which are lost.")
 @reports
-def restore(file: Path, replaces: bool) -> int:
+def restore(file: Path, replaces: bool) -> None:
     """Fill the store of jobs with a copy that `leaven coordinator backup` wrote."""
     from leaven.jobs import requests
 
     settings, store = _open()
     count = requests.restore(store, settings, file, replaces=replaces)
     echo(f"restored {count:,} job{'s' * (count != 1)}")
-    return 0
