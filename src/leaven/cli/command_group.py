@@ -1,8 +1,8 @@
 """Groups of commands, and what is said where somebody types one that is not there, or asks for what can't be done."""
 
 import sys
-from collections.abc import Callable
-from functools import wraps
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
 import click
@@ -34,22 +34,26 @@ class Commands(click.Group):
             raise click.UsageError(f"unknown command `{word}`. {hint}") from problem
 
 
-def reports(command: Callable[..., int | None]) -> Callable[..., NoReturn]:
-    """Exits with what a command for jobs returns; what can't be done is reported in a line or two."""
+class JobCommands(Commands):
+    """Commands for jobs: the process exits with what they return, and what can't be done is reported."""
 
-    @wraps(command)
-    def run(*args: Any, **given: Any) -> NoReturn:
-        from leaven.jobs.problem import Problem
+    def invoke(self, ctx: click.Context) -> NoReturn:
+        with reporting():
+            sys.exit(super().invoke(ctx) or 0)
 
-        try:
-            sys.exit(command(*args, **given) or 0)
-        except Problem as problem:
-            echo_problem(problem.headline, problem.help)
-            sys.exit(USAGE_ERROR)
-        except OSError as problem:
-            if problem.filename is None:
-                raise
-            echo_problem(f"can't write {problem.filename}: {problem.strerror}")
-            sys.exit(CANT_WRITE)
 
-    return run
+@contextmanager
+def reporting() -> Iterator[None]:
+    """Report what can't be done with jobs in a line or two, and exit."""
+    from leaven.jobs.problem import Problem
+
+    try:
+        yield
+    except Problem as problem:
+        echo_problem(problem.headline, problem.help)
+        sys.exit(USAGE_ERROR)
+    except OSError as problem:
+        if problem.filename is None:
+            raise
+        echo_problem(f"can't write {problem.filename}: {problem.strerror}")
+        sys.exit(CANT_WRITE)

@@ -2,11 +2,11 @@
 
 import click
 
-from leaven.cli.command_group import Commands, reports
+from leaven.cli.command_group import JobCommands
 from leaven.cli.printing import aligned, echo
 
 
-@click.group(cls=Commands)
+@click.group(cls=JobCommands)
 def env() -> None:
     """List and check the environments where jobs can run.
 
@@ -15,7 +15,6 @@ def env() -> None:
 
 
 @env.command("list")
-@reports
 def list_environments() -> None:
     """List the environments."""
     from leaven.jobs.environments.environment import Unreachable
@@ -36,7 +35,6 @@ def list_environments() -> None:
 
 @env.command()
 @click.argument("name", metavar="ENV")
-@reports
 def check(name: str) -> int:
     """Find out what is missing to use an environment, and run a tiny job in it."""
     from leaven.jobs.checking import checks

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from leaven.cli.command_group import Commands, reports
+from leaven.cli.command_group import JobCommands, reporting
 from leaven.cli.printing import echo
 from leaven.cli.recipe_command import RecipeCommand
 
@@ -45,7 +45,7 @@ def _with_resources(command: Any) -> Any:
 @click.option("--secret", "secrets", multiple=True, metavar="NAME", help="The same, with a value that is not stored.")
 @click.option("--sweep", is_flag=True, help="Make a job of each trial of the recipe's `sweep`.")
 @_with_resources
-@reports
+@reporting()
 def submit(
     recipes: list[str],
     options: "Options",
@@ -106,7 +106,7 @@ def _packed(word: str, options: "Options", resources: "Resources", *, is_quick: 
 @click.command(cls=RecipeCommand)
 @click.option("-o", "--package", "file", type=click.Path(path_type=Path), help="Where to write it. [dogs.job]")
 @_with_resources
-@reports
+@reporting()
 def pack(recipes: list[str], options: "Options", file: Path | None, quick: bool, **wanted: Any) -> None:
     """Write a job package of a recipe.
 
@@ -128,7 +128,7 @@ def pack(recipes: list[str], options: "Options", file: Path | None, quick: bool,
 # -- looking at jobs
 
 
-@click.group(cls=Commands, invoke_without_command=True)
+@click.group(cls=JobCommands, invoke_without_command=True)
 @click.option("--watch", is_flag=True, help="Keep the list up to date until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @click.option("--all", "is_all", is_flag=True, help="List all jobs. [those that have not ended, and the last 20]")
@@ -138,12 +138,8 @@ def jobs(ctx: click.Context, watch: bool, as_json: bool, is_all: bool) -> None:
 
     A JOB is given by its number or its name.
     """
-    if ctx.invoked_subcommand is None:
-        _list(watch, as_json, is_all)
-
-
-@reports
-def _list(watch: bool, as_json: bool, is_all: bool) -> None:
+    if ctx.invoked_subcommand is not None:
+        return
     from leaven.cli import job_tables
 
     settings, store = _open()
@@ -166,7 +162,6 @@ def _open() -> "tuple[Settings, JobStore]":
 @jobs.command()
 @click.argument("word", metavar="JOB")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@reports
 def show(word: str, as_json: bool) -> None:
     """Print what is known of a job, with its attempts."""
     from leaven.cli import job_tables
@@ -179,7 +174,6 @@ def show(word: str, as_json: bool) -> None:
 @click.argument("word", metavar="JOB")
 @click.option("-f", "--follow", is_flag=True, help="Print what it prints, until it has ended.")
 @click.option("--attempt", type=click.IntRange(min=1), help="Only of this attempt. [all]")
-@reports
 def logs(word: str, follow: bool, attempt: int | None) -> int:
     """Print what a job has printed."""
     from leaven.cli import job_tables
@@ -193,7 +187,6 @@ def _command(name: str, doing: str, text: str) -> None:
 
     @jobs.command(name, help=text)
     @click.argument("words", nargs=-1, required=True, metavar="JOB...")
-    @reports
     def ask(words: tuple[str, ...]) -> None:
         from leaven.jobs import coordinator, requests
 
@@ -214,7 +207,6 @@ _command("retry", "retrying", "Retry jobs that have failed, were lost or cancell
 @jobs.command()
 @click.argument("word", metavar="JOB")
 @click.argument("number", metavar="N", type=int)
-@reports
 def priority(word: str, number: int) -> None:
     """Change the priority of a job: higher ones start first. A negative one needs `--` before it."""
     from leaven.jobs import coordinator
@@ -230,7 +222,6 @@ def priority(word: str, number: int) -> None:
 @click.argument("words", nargs=-1, metavar="[JOB]...")
 @click.option("--all", "is_all", is_flag=True, help="All of yours that have ended and that none waits for.")
 @click.option("--force", is_flag=True, help="Also jobs that have not ended: end what can be ended of them.")
-@reports
 def clean(words: tuple[str, ...], is_all: bool, force: bool) -> None:
     """Forget jobs that have ended, with their logs; their runs stay. Name them, or use --all."""
     from leaven.jobs import requests
@@ -250,7 +241,7 @@ def clean(words: tuple[str, ...], is_all: bool, force: bool) -> None:
 # -- the coordinator
 
 
-@click.group(cls=Commands)
+@click.group(cls=JobCommands)
 def coordinator() -> None:
     """Start, stop and look at the process that runs jobs.
 
@@ -260,7 +251,6 @@ def coordinator() -> None:
 
 @coordinator.command()
 @click.option("--foreground", is_flag=True, help="Stay in this process: for services.")
-@reports
 def start(foreground: bool) -> None:
     """Start a coordinator that stays."""
     from leaven.jobs import coordinator as process
@@ -281,7 +271,6 @@ def start(foreground: bool) -> None:
 @click.option("--host", default="127.0.0.1", help="The address to listen on. [127.0.0.1: this machine alone]")
 @click.option("--port", type=click.IntRange(0, 65535), default=8477, help="The port; 0 takes a free one. [8477]")
 @click.option("--name", "names", multiple=True, metavar="NAME", help="A name that a proxy has for it: jobs.example.com")
-@reports
 def serve(host: str, port: int, names: tuple[str, ...]) -> None:
     """Serve the HTTP API: what the commands for jobs do.
 
@@ -296,7 +285,6 @@ def serve(host: str, port: int, names: tuple[str, ...]) -> None:
 
 @coordinator.command()
 @click.option("--renew", is_flag=True, help="Make a new one; servers that are running take it at once.")
-@reports
 def token(renew: bool) -> None:
     """Print the token of the HTTP API. Anyone who has it can run programs as you."""
     from leaven.jobs import server
@@ -306,7 +294,6 @@ def token(renew: bool) -> None:
 
 
 @coordinator.command()
-@reports
 def stop() -> None:
     """Stop the coordinator. Jobs that are running go on, and the next one takes them over."""
     from leaven.jobs import coordinator as process
@@ -317,7 +304,6 @@ def stop() -> None:
 
 @coordinator.command()
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@reports
 def status(as_json: bool) -> int:
     """Print whether a coordinator is running, where, and how many jobs there are."""
     from leaven.cli import job_tables
@@ -331,7 +317,6 @@ def status(as_json: bool) -> int:
 @click.option("--jobs", type=click.IntRange(min=0), help="The most jobs at a time.")
 @click.option("--cpus", type=click.IntRange(min=0), help="The most cores.")
 @click.option("--gpus", type=click.IntRange(min=0), help="The most GPUs.")
-@reports
 def quota(user: str | None, **limits: int | None) -> None:
     """Print the quotas of users, or set that of USER; `*` are all that have none of their own.
 
@@ -348,7 +333,6 @@ def quota(user: str | None, **limits: int | None) -> None:
 
 @coordinator.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@reports
 def backup(file: Path) -> None:
     """Write a copy of the store of jobs to FILE, also while a coordinator is running."""
     from leaven.jobs import requests
@@ -361,7 +345,6 @@ def backup(file: Path) -> None:
 @coordinator.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--replace", "replaces", is_flag=True, help="Also if the store has jobs, which are lost.")
-@reports
 def restore(file: Path, replaces: bool) -> None:
     """Fill the store of jobs with a copy that `leaven coordinator backup` wrote."""
     from leaven.jobs import requests
