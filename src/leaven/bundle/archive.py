@@ -57,9 +57,8 @@ def write_archive(file: Path, members: Mapping[str, bytes]) -> dict[str, bytes]:
     return whole
 
 
-def read_archive(file: str | os.PathLike[str]) -> dict[str, bytes]:
+def read_archive(path: Path) -> dict[str, bytes]:
     """The members of a bundle, each compared with its checksum; a failure where anything is wrong."""
-    path = Path(os.fspath(file))
     if os.path.isdir(path):
         inside, runs = sorted(path.glob("*.bundle")), path.parent / "runs" / path.name
         meant = inside[:1] or [runs] * os.path.isdir(runs)  # a recipe is named after its folder of images
@@ -82,9 +81,9 @@ def read_archive(file: str | os.PathLike[str]) -> dict[str, bytes]:
     return members
 
 
-def damaged(path: str | os.PathLike[str], what: str) -> Failure:
+def damaged(path: Path, what: str) -> Failure:
     """A failure for a bundle that is not what `save` writes."""
-    return Failure(f"{os.fspath(path)} is damaged: {what}", "download or copy it again; it was not loaded")
+    return Failure(f"{path} is damaged: {what}", "download or copy it again; it was not loaded")
 
 
 def _fault(sizes: Sequence[tuple[str, int]]) -> str | None:

@@ -10,7 +10,8 @@ import inspect
 import os
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from contextlib import suppress
+from typing import Any, ClassVar, Literal
 
 from torch import nn
 
@@ -35,10 +36,13 @@ _FETCHING = {
 }
 MOST_COMPONENTS = 10_000
 MOST_OUTPUTS = 1_000_000
+_NAMESPACE = "argparse.Namespace"  # marks the command line that a program's function is given
 
 
 class _LibraryModel:
     """A model of a library's, by its name and the arguments of what builds it."""
+
+    library: ClassVar[str]
 
     def __init__(
         self,
@@ -54,15 +58,19 @@ class _LibraryModel:
         self.fitted = fitted
         self.arguments = plain({**(arguments or {}), **more}, f"the arguments of {name}")
 
-    def _heads(self) -> dict[str, Any]:
-        return {**_head_data(self.head), **({"fitted": list(self.fitted)} if self.fitted is not None else {})}
+    def describe(self, sources: Sources) -> dict[str, Any]:
+        fitted = {"fitted": list(self.fitted)} if self.fitted is not None else {}
+        return {"by": self.library, "name": self.name, "arguments": self.arguments, **_head_data(self.head), **fitted}
 
-    def _with_heads(self, made: Any) -> nn.Module:
-        model = _with_head(_module(made, self.name), self.head)
+    def build(self, code: Code) -> nn.Module:
+        model = _with_head(_module(self._made(), self.name), self.head)
         if self.fitted is not None:
             task: Any = find_task(self.fitted[0])
             task.fit_head(model, self.fitted[1])
         return model
+
+    def _made(self) -> Any:
+        raise NotImplementedError
 
 
 class Timm(_LibraryModel):
@@ -72,26 +80,23 @@ class Timm(_LibraryModel):
     `fitted=("segmentation", 10)` that the function of that task did what it takes.
     """
 
-    def describe(self, sources: Sources) -> dict[str, Any]:
-        return {"by": "timm", "name": self.name, "arguments": self.arguments, **self._heads()}
+    library = "timm"
 
-    def build(self, code: Code) -> nn.Module:
+    def _made(self) -> Any:
         import timm
 
         if not timm.is_model(self.name):
             raise Failure(f"timm {timm.__version__} has no model {self.name}", "the bundle says which version had it")
         _refuse_fetching(self.arguments)
-        model = _built(self.name, timm.create_model, self.name, pretrained=False, **self.arguments)
-        return self._with_heads(model)
+        return _built(self.name, timm.create_model, self.name, pretrained=False, **self.arguments)
 
 
 class Torchvision(_LibraryModel):
     """A model of torchvision's, by its name and the arguments of its builder; heads are as for `Timm`."""
 
-    def describe(self, sources: Sources) -> dict[str, Any]:
-        return {"by": "torchvision", "name": self.name, "arguments": self.arguments, **self._heads()}
+    library = "torchvision"
 
-    def build(self, code: Code) -> nn.Module:
+    def _made(self) -> Any:
         import torchvision
         from torchvision import models
 
@@ -104,8 +109,10 @@ class Torchvision(_LibraryModel):
             extra = {"init_weights": False}  # else slow, with a warning
         if "weights_backbone" in inspect.signature(models.get_model_builder(self.name)).parameters:
             extra = {"weights_backbone": None}
-        model = _built(self.name, models.get_model, self.name, weights=None, **extra | self.arguments)
-        return self._with_heads(model)
+        return _built(self.name, models.get_model, self.name, weights=None, **extra | self.arguments)
+
+
+LIBRARIES: Mapping[str, type[Timm | Torchvision]] = {kind.library: kind for kind in (Timm, Torchvision)}
 
 
 class Transformers:
@@ -163,7 +170,10 @@ class Own:
         self.place = os.fspath(place)
         self.name = name
         self.reads = reads
-        given = {key: _as_data(value) for key, value in (arguments or {}).items()}
+        given = {
+            key: {_NAMESPACE: vars(value)} if isinstance(value, argparse.Namespace) else value
+            for key, value in (arguments or {}).items()
+        }
         self.arguments = plain(given, f"the arguments of {name}")
         self.head = (str(head[0]), int(head[1])) if head is not None else None
 
@@ -186,8 +196,12 @@ class Own:
 
     def build(self, code: Code) -> nn.Module:
         make = code.find({"module" if self.is_installed else "file": self.place, "name": self.name})
+        arguments = {
+            key: argparse.Namespace(**value[_NAMESPACE]) if isinstance(value, dict) and _NAMESPACE in value else value
+            for key, value in self.arguments.items()
+        }
         with without_weights():
-            model = _module(_built(self.name, make, **_with_namespaces(self.arguments)), self.name)
+            model = _module(_built(self.name, make, **arguments), self.name)
         return _with_head(model, self.head)
 
 
@@ -218,11 +232,6 @@ BuiltFirst = Timm | Torchvision | Transformers | Components | Own
 BuiltBy = BuiltFirst | Changed
 
 
-def runs_code(builder: BuiltBy) -> bool:
-    """Whether building the model runs code that comes with the bundle."""
-    return isinstance(builder, Own | Changed)
-
-
 def read_builder(data: Any) -> BuiltBy:
     """What `describe` wrote, read back."""
     match data:
@@ -233,10 +242,9 @@ def read_builder(data: Any) -> BuiltBy:
 
 def _read_first(data: Any) -> BuiltFirst:
     match data:
-        case {"by": "timm", "name": str(name), "arguments": dict(arguments)}:
-            return Timm(name, head=_read_head(data), fitted=_read_fitted(data), arguments=arguments)
-        case {"by": "torchvision", "name": str(name), "arguments": dict(arguments)}:
-            return Torchvision(name, head=_read_head(data), fitted=_read_fitted(data), arguments=arguments)
+        case {"by": "timm" | "torchvision" as library, "name": str(name), "arguments": dict(arguments)}:
+            fitted = _read_head(data, "fitted")
+            return LIBRARIES[library](name, head=_read_head(data), fitted=fitted, arguments=arguments)
         case {"by": "transformers", "name": str(name), "config": dict(config), "pooling": "" | "mean" as pooling}:
             return Transformers(name, config, pooling, _read_head(data))
         case {"by": "components", "parts": [*parts]}:
@@ -267,21 +275,14 @@ def _read_change(data: Any) -> dict[str, Any]:
     raise ValueError("a change of the model can't be read")
 
 
-def _read_head(data: Mapping[str, Any]) -> tuple[str, int] | None:
-    match data.get("head"):
+def _read_head(data: Mapping[str, Any], key: str = "head") -> tuple[str, int] | None:
+    """A linear layer by its path, or what the function of a task `fitted`, and the outputs of that."""
+    match data.get(key):
         case None:
             return None
-        case [str(path), int(outputs)] if outputs <= MOST_OUTPUTS:
-            return path, outputs
-    raise ValueError("the model's head can't be read")
-
-
-def _read_fitted(data: Mapping[str, Any]) -> tuple[str, int] | None:
-    match data.get("fitted"):
-        case None:
-            return None
-        case [str(task), int(outputs)] if outputs <= MOST_OUTPUTS and hasattr(find_task(task), "fit_head"):
-            return task, outputs
+        case [str(name), int(outputs)] if outputs <= MOST_OUTPUTS:
+            if key == "head" or hasattr(find_task(name), "fit_head"):
+                return name, outputs
     raise ValueError("the model's head can't be read")
 
 
@@ -293,20 +294,6 @@ def _with_head(model: nn.Module, head: tuple[str, int] | None) -> nn.Module:
     if head is not None:
         replace_head(model, *head)
     return model
-
-
-_NAMESPACE = "argparse.Namespace"  # marks the command line that a program's function is given
-
-
-def _as_data(value: Any) -> Any:
-    return {_NAMESPACE: vars(value)} if isinstance(value, argparse.Namespace) else value
-
-
-def _with_namespaces(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        name: argparse.Namespace(**value[_NAMESPACE]) if isinstance(value, dict) and _NAMESPACE in value else value
-        for name, value in arguments.items()
-    }
 
 
 def _read_part(part: Any) -> tuple[str, dict[str, Any]]:
@@ -335,13 +322,11 @@ def _refuse_fetching(arguments: Mapping[str, Any]) -> None:
 
 def component(name: str) -> Any:
     """A class of `leaven.components`, whose file is named like it."""
-    if not re.fullmatch(r"[A-Z][A-Za-z0-9]*", name):
-        raise Failure(f"there is no component {name}")
     module = "leaven.components." + re.sub(r"(?<!^)(?=[A-Z])", "_", name).lower()
-    try:
-        found = getattr(importlib.import_module(module), name, None)
-    except ModuleNotFoundError:
-        found = None
+    found = None
+    if re.fullmatch(r"[A-Z][A-Za-z0-9]*", name):  # no other module is imported
+        with suppress(ModuleNotFoundError):
+            found = getattr(importlib.import_module(module), name, None)
     if not (inspect.isclass(found) and issubclass(found, nn.Module) and found.__module__ == module):
         raise Failure(f"there is no component {name}")
     return found

@@ -18,9 +18,8 @@ from leaven.bundle.card import needs_trust
 from leaven.bundle.evaluation import evaluate
 from leaven.bundle.export import Format, export
 from leaven.bundle.golden import Steps
+from leaven.bundle.inputs.protocol import Measured, SplitName, name_of
 from leaven.bundle.manifest import Manifest
-from leaven.bundle.measured import Measured, SplitName
-from leaven.bundle.names import name_of
 from leaven.bundle.page import page
 from leaven.formats.target import Target
 from leaven.formats.texts import text_columns
@@ -181,15 +180,9 @@ class Bundle:
         which needs matplotlib.
         """
         columns = (label,) if isinstance(label, str) else tuple(label)
-        evaluation, image_at = evaluate(
-            self.model,
-            self.preprocess,
-            self.manifest,
-            Measured(data, split, image, text_columns(text), columns, root, on_bad_file),
-            batch=batch,
-            workers=0 if needs_trust(self.manifest) else workers,
-            shows_progress=shows_progress,
-        )
+        measured = Measured(data, split, image, text_columns(text), columns, root, on_bad_file)
+        workers = 0 if needs_trust(self.manifest) else workers
+        evaluation, image_at = evaluate(self, measured, batch=batch, workers=workers, shows_progress=shows_progress)
         if html is not None:
             about = f"{self.task}, {self.target.brief}; {evaluation.count:,} {self.manifest.takes.noun}s"
             write_text(Path(html), page(str(self.path), about, evaluation, image_at, self.scores))

@@ -35,10 +35,8 @@ def card(manifest: Manifest, name: str) -> str:
 
 def _kind(built_by: Mapping[str, Any]) -> str:
     match built_by:
-        case {"by": "timm" | "torchvision" as library, "name": name}:
+        case {"by": "timm" | "torchvision" | "transformers" as library, "name": name}:
             return f"A {in_markdown(name)} (built by {library})"
-        case {"by": "transformers", "name": name}:
-            return f"A {in_markdown(name)} (built by transformers)"
         case {"by": "components", "parts": parts}:
             return f"A model of {len(parts)} Leaven components"
         case {"by": "changed", "first": first}:

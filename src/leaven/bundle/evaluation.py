@@ -8,8 +8,9 @@ import os
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from torch import Tensor, nn
@@ -18,9 +19,9 @@ from torch.utils import _pytree
 from leaven.bundle.asking import UNFIT, ask, prepare
 from leaven.bundle.golden import Steps
 from leaven.bundle.inputs import InputKind
+from leaven.bundle.inputs.protocol import Measured
 from leaven.bundle.labels import from_pairs, relabelled
 from leaven.bundle.manifest import Manifest
-from leaven.bundle.measured import Measured
 from leaven.formats.target import Known
 from leaven.runtime.data.batches import Data
 from leaven.runtime.data.datasets import Dataset
@@ -32,18 +33,15 @@ from leaven.runtime.failures import Failure
 from leaven.runtime.run.progress import Bar
 from leaven.tasks.protocol import Evaluation
 
+if TYPE_CHECKING:
+    from leaven.bundle.bundle import Bundle
+
 
 def evaluate(
-    model: nn.Module,
-    steps: Steps,
-    manifest: Manifest,
-    measured: Measured,
-    *,
-    batch: int,
-    workers: int | Literal["auto"],
-    shows_progress: bool,
+    bundle: "Bundle", measured: Measured, *, batch: int, workers: int | Literal["auto"], shows_progress: bool
 ) -> tuple[Evaluation, Callable[[int], Any]]:
     """Run the model on every sample of the data, and add up; also what a page shows of each, in that order."""
+    manifest, steps = bundle.manifest, bundle.preprocess
     items = _labelled(measured, manifest)
     values = items.values
     assert values is not None
@@ -55,10 +53,10 @@ def evaluate(
     samples = task.Samples()
     gathered = Data(
         # the labels of the batches are indices, by which values and names are found
-        replace(items, values=range(len(items)), load=_Load(items.load, manifest.takes)),
+        replace(items, values=range(len(items)), load=partial(_loaded, items.load, manifest.takes)),
         SplitIndices(EMPTY, EMPTY, _chosen(items, measured, split)),
         train_transform=None,
-        eval_transform=steps if hasattr(steps, "encoded") else _Prepare(steps, samples),
+        eval_transform=steps if hasattr(steps, "encoded") else partial(_prepared, steps, samples),
         batch_size=batch,
         workers=workers,
         on_bad_file=measured.on_bad_file,
@@ -69,7 +67,7 @@ def evaluate(
     title = "evaluating" if split == "all" else f"evaluating {split}"
     with closing(gathered), Bar(title, len(gathered.test), is_shown=shows_progress) as bar:
         for inputs, (indices, places) in gathered.test.batches(0):
-            outputs = _outputs(model, inputs, places, samples)
+            outputs = _outputs(bundle.model, inputs, places, samples)
             tally.add(outputs, [values[i] for i in indices], [items.name(i) for i in indices])
             order += indices
             bar.advance(len(indices))
@@ -107,39 +105,22 @@ class _Placed(Labelled):
         return images
 
     def targets(self, moved: Sequence[tuple[Any, ...]], values: Sequence[Any]) -> Any:
-        return _Batch(list(values), [place for (place,) in moved])
+        return list(values), [place for (place,) in moved]
 
 
-class _Batch(NamedTuple):
-    indices: list[int]
-    places: list[Place]
+def _loaded(load: Callable[[int], Any], takes: InputKind, index: int) -> Any:
+    """An input in the form in which the transforms take it."""
+    return takes.converted(load(index))
 
 
-@dataclass(frozen=True)
-class _Load:
-    """Loads inputs in the form in which the transforms take them."""
-
-    load: Any
-    takes: InputKind
-
-    def __call__(self, index: int) -> Any:
-        return self.takes.converted(self.load(index))
-
-
-@dataclass(frozen=True)
-class _Prepare:
-    """The transforms, ending in a plain tensor and its place in the image."""
-
-    steps: Steps
-    samples: Samples
-
-    def __call__(self, taken: Any, _: None) -> tuple[Tensor, Place]:
-        try:
-            return prepare(taken, self.steps, self.samples)
-        except Failure:
-            raise
-        except Exception as problem:  # custom transforms may raise anything
-            raise Failure(f"the transforms can't prepare an input: {type(problem).__name__}: {problem}") from problem
+def _prepared(steps: Steps, samples: Samples, taken: Any, _: None) -> tuple[Tensor, Place]:
+    """An input after the transforms, a plain tensor, and its place in the image."""
+    try:
+        return prepare(taken, steps, samples)
+    except Failure:
+        raise
+    except Exception as problem:  # custom transforms may raise anything
+        raise Failure(f"the transforms can't prepare an input: {type(problem).__name__}: {problem}") from problem
 
 
 # -- which samples
@@ -147,23 +128,19 @@ class _Prepare:
 
 def _labelled(measured: Measured, manifest: Manifest) -> Dataset:
     """The samples with their values for the model's target, all of them known."""
+    takes, target = manifest.takes, manifest.target
     match measured.data:
         case Dataset():
-            return relabelled(measured.data, manifest.target, manifest.takes.noun)
+            return relabelled(measured.data, target, takes.noun)
         case str() | os.PathLike():
-            return _from_path(Path(os.fspath(measured.data)), measured, manifest)
+            path = Path(os.fspath(measured.data))
         case _:
-            return from_pairs(measured.data, manifest.target, manifest.takes.noun)
-
-
-def _from_path(path: Path, measured: Measured, manifest: Manifest) -> Dataset:
-    dataset = manifest.takes.folder(path, measured, manifest.task, manifest.target)
-    if dataset is not None:
+            return from_pairs(measured.data, target, takes.noun)
+    if (dataset := takes.folder(path, measured, manifest.task, target)) is not None:
         return dataset
-    if not path.exists() or not (manifest.takes.is_table(path) or path.is_dir()):
+    if not path.exists() or not (takes.is_table(path) or path.is_dir()):
         raise Failure(f"{path} {'is neither a folder nor a table' if path.exists() else 'does not exist'}")
-    columns = measured.columns or manifest.target.columns
-    return manifest.takes.table(path, measured, Known(manifest.target, columns))
+    return takes.table(path, measured, Known(target, measured.columns or target.columns))
 
 
 def _chosen(items: Dataset, measured: Measured, wanted: str) -> np.ndarray:

@@ -15,6 +15,7 @@ from torch import nn
 
 from leaven.bundle.archive import MANIFEST, read_archive
 from leaven.bundle.building import (
+    BuiltBy,
     BuiltFirst,
     Changed,
     Components,
@@ -27,9 +28,9 @@ from leaven.bundle.building import (
 )
 from leaven.bundle.manifest import read_manifest
 from leaven.bundle.over import Over
-from leaven.plan.plan import BuildModel, Chain, FileWeights, HubWeights, Plan, StarterWeights
+from leaven.plan.plan import Chain, FileWeights, HubWeights, Plan, StarterWeights
 from leaven.plan.recorded_plan import plan_of_program
-from leaven.plan.values import Argument, ArgValue, Calculation, Call, Entries, Negative, Plain, Value, Variable
+from leaven.plan.values import Argument, ArgValue, Calculation, Call, Entries, Negative, Value, Variable
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.builder import Built
 from leaven.runtime.model.text import configuration_of
@@ -66,7 +67,8 @@ def planned_over(known: Built) -> Over | None:
         case HubWeights(tag) if made.by != "transformers":
             return Over(hub=tag or "DEFAULT", new=new)
         case HubWeights():
-            place = str(_text_source(made, values))
+            assert isinstance(made.source, Call)
+            place = str(values.of(made.source.arguments[0].value))
             return Over(file=place, new=new) if os.path.isdir(place) else Over(hub=place, new=new)
     return None
 
@@ -132,9 +134,14 @@ def _builder(plan: Plan, values: _Values, model: nn.Module) -> BuiltFirst:
             pooling = arguments.get("pooling", "")
             return Transformers(type(model).__name__, configuration_of(model), pooling, head)
         case "user":
-            return Own(*_user_definition(plan, made.source), arguments, head)
+            alias, _, name = made.source.target.partition(".")
+            module = next(each for each in plan.user_modules if each.alias == alias)
+            place = os.path.abspath(module.target) if module.is_file else module.target
+            return Own(place, name, arguments, head)
         case "bundle":
-            return _with_head(_bundled(values.of(made.source.arguments[0].value)), head, fitted)
+            file = values.of(made.source.arguments[0].value)
+            built_by = read_manifest(read_archive(Path(file))[MANIFEST], file).built_by
+            return _with_head(read_builder(built_by), head, fitted)
     raise _Unknown
 
 
@@ -146,32 +153,12 @@ def _component(call: Call, values: _Values) -> tuple[str, dict[str, Any]]:
     return call.name, dict(bound.arguments)
 
 
-def _user_definition(plan: Plan, source: Call) -> tuple[str, str]:
-    """The file, or the installed module, of something of the user's, and its name there."""
-    alias, _, name = source.target.partition(".")
-    module = next(each for each in plan.user_modules if each.alias == alias)
-    return (os.path.abspath(module.target) if module.is_file else module.target), name
-
-
-def _text_source(made: BuildModel, values: _Values) -> Plain:
-    assert isinstance(made.source, Call)
-    place: Plain = values.of(made.source.arguments[0].value)
-    return place
-
-
-def _bundled(file: str) -> BuiltFirst:
-    """How the model in a bundle is built, where that runs no code."""
-    builder = read_builder(read_manifest(read_archive(Path(file))[MANIFEST], file).built_by)
-    if isinstance(builder, Changed | Own):
+def _with_head(builder: BuiltBy, head: tuple[str, int] | None, fitted: tuple[str, int] | None) -> BuiltFirst:
+    """How the model in a bundle is built, with another head, where that runs no code."""
+    if isinstance(builder, Changed | Own) or fitted is not None:
         raise _Unknown
-    return builder
-
-
-def _with_head(builder: BuiltFirst, head: tuple[str, int] | None, fitted: tuple[str, int] | None) -> BuiltFirst:
-    """The same with another head."""
-    if head is None and fitted is None:
-        return builder
-    if isinstance(builder, Components | Own) or fitted is not None:
-        raise _Unknown
-    builder.head = head
+    if head is not None:
+        if isinstance(builder, Components):
+            raise _Unknown
+        builder.head = head
     return builder

@@ -13,10 +13,9 @@ from torch import nn
 from torch.nn.parameter import is_lazy
 
 from leaven.bundle import golden
-from leaven.bundle.building import BuiltBy, BuiltFirst, Changed, Own, plain, runs_code
+from leaven.bundle.building import BuiltBy, BuiltFirst, Changed, Own, plain
 from leaven.bundle.from_plan import planned_builder, planned_over
 from leaven.bundle.inputs import candidates
-from leaven.bundle.over import Over
 from leaven.bundle.saving import rebuilt, save
 from leaven.bundle.source_code import Code, Sources
 from leaven.formats.run_folder import BUNDLE
@@ -38,37 +37,33 @@ def save_run(run: Run, model: nn.Module, data: Data, scores: dict[str, float]) -
     if not ways:
         raise Failure("how the model was built is not known", "mark `build_model` with `@runtime.model_builder`")
     file = run.ending.bundle(run.folder.path)
+    load = getattr(data.dataset, "load", None)
     for built_by in ways:
         try:
             with status_line.doing(f"saving {file}, and loading it again to compare its outputs…"):
-                _save(file, run, model, data, scores, built_by)
+                save(
+                    file,
+                    model,
+                    built_by=built_by,
+                    preprocess=data.eval_transform,
+                    example=data.example,
+                    columns=getattr(load, "columns", ()),
+                    layout=getattr(load, "layout", PLAIN),
+                    ending=getattr(load, "ending", ""),
+                    target=data.target,
+                    scores=run.final_scores(scores),
+                    caveats=run.caveats,
+                    epoch=run.chosen.epoch if run.chosen is not None else None,
+                    folder=run.folder.path,
+                    over=planned_over(built(model)) if adapters_of(model) else None,  # unless they were merged
+                )
         except Failure:
             if built_by is ways[-1]:
                 raise
             continue
         first, *_ = candidates(data.example)
-        run.announce(file, trust_code=runs_code(built_by), example=first.example.typed)
+        run.announce(file, trust_code=isinstance(built_by, Own | Changed), example=first.example.typed)
         return
-
-
-def _save(file: Path, run: Run, model: nn.Module, data: Data, scores: dict[str, float], built_by: BuiltBy) -> None:
-    load = getattr(data.dataset, "load", None)
-    save(
-        file,
-        model,
-        built_by=built_by,
-        preprocess=data.eval_transform,
-        example=data.example,
-        columns=getattr(load, "columns", ()),
-        layout=getattr(load, "layout", PLAIN),
-        ending=getattr(load, "ending", ""),
-        target=data.target,
-        scores=run.final_scores(scores),
-        caveats=run.caveats,
-        epoch=run.chosen.epoch if run.chosen is not None else None,
-        folder=run.folder.path,
-        over=_over(model),
-    )
 
 
 # -- changes by the user's techniques
@@ -80,11 +75,17 @@ def note_change(model: nn.Module, technique: Any, /, **arguments: Any) -> None:
     That is tried at once: a change that can't be repeated is refused before anything is trained.
     """
     given = tuple(name for name, value in arguments.items() if value is model)
-    rest = {name: value for name, value in arguments.items() if name not in given}
-    lost = tuple(name for name, value in rest.items() if not _is_plain(value))
-    held = {name: value for name, value in rest.items() if name not in lost}
-    record(model, changes=(*built(model).changes, Change(type(technique), held, given, lost)))
-    if not _is_finished(model):
+    held, lost = dict[str, Any](), list[str]()
+    for name, value in arguments.items():
+        try:
+            if name not in given:
+                plain(value, "")
+                held[name] = value
+        except Failure:
+            lost.append(name)
+    record(model, changes=(*built(model).changes, Change(type(technique), held, given, tuple(lost))))
+    # adapters are merged and masks applied at the end, and the sizes of lazy layers are known after their first batch
+    if any(map(is_lazy, (*model.parameters(), *model.buffers()))) or adapters_of(model) or has_masks(model):
         return
     problem = None
     for way in _ways(model):
@@ -98,21 +99,6 @@ def note_change(model: nn.Module, technique: Any, /, **arguments: Any) -> None:
         name = type(technique).__name__
         headline = f"the model could not be saved: what {name}.on_model changes can't be repeated: {problem.headline}"
         raise Failure(headline, problem.help, about=name)
-
-
-def _is_plain(value: Any) -> bool:
-    try:
-        plain(value, "")
-    except Failure:
-        return False
-    return True
-
-
-def _is_finished(model: nn.Module) -> bool:
-    """Whether a model has the layers that it will be saved with: adapters are merged and masks applied at the end, and
-    the sizes of lazy layers are known after their first batch."""
-    has_lazy = any(map(is_lazy, (*model.parameters(), *model.buffers())))
-    return not has_lazy and not adapters_of(model) and not has_masks(model)
 
 
 def _build_like(model: nn.Module, way: BuiltBy) -> None:
@@ -155,8 +141,3 @@ def _first_ways(model: nn.Module) -> Iterator[BuiltFirst]:
         if file is not None:
             used = [getattr(value, USER_FILE, None) for value in known.function.__globals__.values()]
             yield Own(file, known.function.__name__, known.arguments, reads=[each for each in used if each])
-
-
-def _over(model: nn.Module) -> Over | None:
-    """Where the weights are that stay out of the bundle, if adapters were not merged."""
-    return planned_over(built(model)) if adapters_of(model) else None

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from leaven.bundle.names import name_of
+from leaven.bundle.inputs.protocol import name_of
 from leaven.formats.target import BadTarget, Target, values_of
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.failures import Failure

@@ -99,18 +99,13 @@ def check_steps(data: Any) -> None:
             for name in _SIDES & value.keys():
                 if any(side > LARGEST_SIDE for side in _numbers(value[name])):
                     raise TooLarge(f"a transform makes images of more than {LARGEST_SIDE} pixels a side")
-            if "tokenizer" in value:
-                _check_length(value.get("arguments"))
+        match value:
+            case {"tokenizer": _, "arguments": {"max_length": int(length), "padding": padding}}:
+                most = LONGEST_PADDED if padding == "max_length" else LONGEST_TEXT
+                if not 0 < length <= most:
+                    raise TooLarge(f"its texts have {length:,} tokens, more than {most:,}")
     if steps > MOST_STEPS:
         raise TooLarge(f"it has {steps} transforms, more than {MOST_STEPS}")
-
-
-def _check_length(arguments: Any) -> None:
-    match arguments:
-        case {"max_length": int(length), "padding": padding}:
-            most = LONGEST_PADDED if padding == "max_length" else LONGEST_TEXT
-            if not 0 < length <= most:
-                raise TooLarge(f"its texts have {length:,} tokens, more than {most:,}")
 
 
 def check_size(takes: Any) -> None:

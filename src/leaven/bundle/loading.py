@@ -16,8 +16,9 @@ from torch import Tensor, nn
 
 from leaven.bundle import golden, limits
 from leaven.bundle.archive import CARD, GOLDEN, MANIFEST, damaged, read_archive
-from leaven.bundle.building import BuiltBy, Transformers, read_builder, runs_code
+from leaven.bundle.building import BuiltBy, Transformers, read_builder
 from leaven.bundle.bundle import Bundle
+from leaven.bundle.card import needs_trust
 from leaven.bundle.golden import Steps
 from leaven.bundle.manifest import Manifest, read_manifest, versions
 from leaven.bundle.over import add_adapters, put_together
@@ -26,6 +27,7 @@ from leaven.bundle.source_code import Code
 from leaven.bundle.steps import has_code, rebuild
 from leaven.bundle.tried import is_known, key_of, remember, try_bundle
 from leaven.formats.run_folder import BUNDLE, newest, only_in_smoke_test
+from leaven.formats.trained import is_built_by_code
 from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.downloads import offline
 from leaven.runtime.failures import Failure
@@ -51,7 +53,7 @@ def load(file: str | os.PathLike[str], *, trust_code: bool = False, device: str 
     key = key_of(members)
     with golden.fixed_seed():
         read = _read(path, members, is_trusted=trust_code)
-        if not read.runs_code:
+        if not needs_trust(read.manifest):
             if not is_known(key):
                 try_bundle(path, limits.of_trial(read.most, path.stat().st_size))
                 remember(key)
@@ -109,11 +111,6 @@ class _Read(NamedTuple):
     card: str
     most: int
 
-    @property
-    def runs_code(self) -> bool:
-        """Whether loading it runs code that comes with it, which is trusted, and may do anything."""
-        return runs_code(self.builder) or has_code(self.manifest.preprocess)
-
 
 def _read(path: Path, members: Mapping[str, bytes], *, is_trusted: bool) -> _Read:
     with _reading(path):
@@ -151,7 +148,7 @@ def _reading(path: Path) -> Iterator[None]:
 
 def _built(path: Path, read: _Read) -> nn.Module:
     try:
-        with nullcontext() if runs_code(read.builder) else offline(), limits.limited(read.most):
+        with nullcontext() if is_built_by_code(read.manifest.built_by) else offline(), limits.limited(read.most):
             return read.builder.build(read.code)
     except limits.TooLarge as problem:
         raise damaged(path, str(problem)) from None

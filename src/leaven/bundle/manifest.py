@@ -5,11 +5,11 @@ import math
 import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from importlib.metadata import PackageNotFoundError, version
-from typing import Any
+from typing import Any, cast
 
 from leaven.bundle.inputs import InputKind
 from leaven.bundle.inputs import read as read_takes
+from leaven.formats.installed_versions import installed_versions
 from leaven.formats.target import Target
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.pruned_shapes import PrunedShapes
@@ -44,9 +44,7 @@ class Manifest:
 
     @property
     def task(self) -> Task:
-        task = find_task(self.target.task)
-        assert task is not None
-        return task
+        return task_of(self.target)
 
     def to_bytes(self) -> bytes:
         content = {
@@ -65,6 +63,11 @@ class Manifest:
             **({"caveats": list(self.caveats)} if self.caveats else {}),
         }
         return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+
+
+def task_of(target: Target) -> Task:
+    """The task of a target."""
+    return cast(Task, find_task(target.task))
 
 
 def read_manifest(content: bytes, bundle: str) -> Manifest:
@@ -92,14 +95,12 @@ def read_manifest(content: bytes, bundle: str) -> Manifest:
             "scores": dict(scores),
             "versions": dict(versions),
         }:
-            task = find_task(name)
-            assert task is not None
             return Manifest(
                 built_by=built_by,
                 preprocess=preprocess,
                 takes=read_takes(takes),
                 shape=tuple(int(side) for side in shape),
-                target=task.read_target(target),
+                target=cast(Task, find_task(name)).read_target(target),
                 scores={str(key): math.nan if value is None else float(value) for key, value in scores.items()},
                 versions={str(package): str(number) for package, number in versions.items()},
                 sizes={str(path): dict(numbers) for path, numbers in data.get("sizes", {}).items()},
@@ -112,10 +113,4 @@ def read_manifest(content: bytes, bundle: str) -> Manifest:
 
 def versions() -> dict[str, str]:
     """The versions of the packages that a bundle is made with, as far as they are installed."""
-    installed = {"python": platform.python_version()}
-    for package in PACKAGES:
-        try:
-            installed[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return installed
+    return {"python": platform.python_version(), **installed_versions(PACKAGES)}

@@ -110,33 +110,25 @@ def _published(data: Mapping[str, Any], builder: BuiltBy, code: Code, file: Path
     """The weights that a bundle stands on, by the names of the model before user code changed it."""
     if isinstance(builder, Changed):
         builder = builder.first
-    if isinstance(builder, Transformers):
-        return dict(published_model(_text_source(data["weights"], file), builder.config, builder.pooling).state_dict())
+    is_text = isinstance(builder, Transformers)
+    place: str | os.PathLike[str]
     match data["weights"]:
         case {"starter": str(package)}:
-            weights: str | os.PathLike[str] = packaged_weights(package)
+            place = packaged_folder(package) if is_text else packaged_weights(package)
         case {"file": str(place)}:
-            weights = _found(place, file)
+            place = _found(place, file)
+        case {"hub": str(place)} if is_text:
+            pass
         case {"hub": str(tag)}:
             return dict(fetched(builder, tag).state_dict())
         case _:
             raise ValueError("it does not say on whose weights it stands")
+    if isinstance(builder, Transformers):
+        return dict(published_model(str(place), builder.config, builder.pooling).state_dict())
     model = builder.build(code)
-    loaded = load_weights(model, weights, new=[str(path) for path in data["new"]])
+    loaded = load_weights(model, place, new=[str(path) for path in data["new"]])
     state = model.state_dict()
     return {name: state[name] for name in loaded.filled}
-
-
-def _text_source(weights: Mapping[str, Any], bundle: Path) -> str:
-    """Where the text model is that adapters are for."""
-    match weights:
-        case {"starter": str(package)}:
-            return packaged_folder(package)
-        case {"file": str(place)}:
-            return str(_found(place, bundle))
-        case {"hub": str(name)}:
-            return name
-    raise ValueError("it does not say on whose weights it stands")
 
 
 def _found(place: str, bundle: Path) -> Path:

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 from torchvision.transforms import v2 as T
 
-from leaven.bundle.building import Timm, Torchvision
+from leaven.bundle.building import LIBRARIES, Timm, Torchvision
 from leaven.bundle.bundle import Bundle
 from leaven.bundle.inputs import Images
 from leaven.bundle.manifest import Manifest, versions
@@ -28,7 +28,7 @@ def load_published(published: PublishedModel, *, device: str | torch.device = "c
     """The model with its published weights; they are downloaded unless they are here already."""
     if published.classes is None:
         raise Failure(f"the class names of {published.name} are unknown", "train it on data of your own")
-    builder = (Timm if published.library == "timm" else Torchvision)(published.built_as)
+    builder = LIBRARIES[published.library](published.built_as)
     model = _filled(builder, published).eval().requires_grad_(False)
     steps, sources = _transforms(published), Sources()
     classes = published_classes(published.classes)

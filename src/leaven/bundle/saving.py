@@ -20,7 +20,7 @@ from leaven.bundle.building import BuiltBy, read_builder
 from leaven.bundle.card import card
 from leaven.bundle.golden import Steps
 from leaven.bundle.inputs import InputKind, candidates
-from leaven.bundle.manifest import Manifest, versions
+from leaven.bundle.manifest import Manifest, task_of, versions
 from leaven.bundle.over import Over, left_out, put_together
 from leaven.bundle.source_code import Code, Sources
 from leaven.bundle.steps import describe, has_code, rebuild
@@ -34,7 +34,6 @@ from leaven.runtime.model.looking import looking_at
 from leaven.runtime.model.pruned_shapes import PrunedShapes, pruned_shapes, shrink
 from leaven.runtime.model.weights import BUNDLED_WEIGHTS
 from leaven.runtime.run.ending import Epoch
-from leaven.tasks import find as find_task
 from leaven.tasks.protocol import Task
 from leaven.techniques.adapters.adapter import merge_adapters
 
@@ -69,8 +68,7 @@ def save(
     """
     path = Path(os.fspath(file))
     sources = Sources()
-    task = find_task(target.task)
-    assert task is not None
+    task = task_of(target)
     with golden.fixed_seed():
         steps, built = describe(preprocess, sources), built_by.describe(sources)
         code = Code(sources.members, is_trusted=True, bundle=path.name)
@@ -122,27 +120,22 @@ def _tried_out(module: nn.Module, steps: Steps, example: Any, task: Task) -> _Tr
     possible, problems = candidates(example), []
     for takes in possible:
         try:
-            tried = _golden(takes, steps, is_placed=task.Samples.is_placed)
+            near = _fixed_size(takes, steps)
+            if near is not None or task.Samples.is_placed:  # images with boxes need not be of one size
+                takes = takes.of_any_size()
+            inputs = golden.make_inputs(takes, near or _USUAL)
+            tried = _Tried(takes, inputs, [golden.prepared(made, takes, steps) for made in inputs])
             golden.outputs_of(module, tried.prepared, task)
+            return tried
         except Failure:
             raise
         except Exception as problem:
             problems.append(problem)
-            continue
-        return tried
     first, noun = problems[0], possible[0].noun
     raise Failure(
         f"a test {noun} does not pass through the transforms and the model: {type(first).__name__}: {first}",
         "" if example is not None else f"give `example=`, an {noun} of the data, whose size and mode are used",
     )
-
-
-def _golden(takes: InputKind, steps: Steps, *, is_placed: bool) -> _Tried:
-    near = _fixed_size(takes, steps)
-    if near is not None or is_placed:  # images with boxes need not be of one size
-        takes = takes.of_any_size()
-    inputs = golden.make_inputs(takes, near or _USUAL)
-    return _Tried(takes, inputs, [golden.prepared(made, takes, steps) for made in inputs])
 
 
 def _fixed_size(takes: InputKind, steps: Steps) -> tuple[int, int] | None:

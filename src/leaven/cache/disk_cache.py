@@ -15,7 +15,7 @@ from typing import Any
 
 from leaven.cache import location
 from leaven.files import sealed
-from leaven.files.atomic_files import write_atomically
+from leaven.files.atomic_files import beside, write_bytes
 
 _ABANDONED_SECONDS = 3600.0  # longer than any write takes
 
@@ -52,7 +52,7 @@ def write_json(name: str, value: Any) -> None:
         try:
             file = folder() / name
             file.parent.mkdir(parents=True, exist_ok=True)
-            return write_atomically(file, lambda temporary: temporary.write_bytes(data))
+            return write_bytes(file, data)
         except OSError:
             continue
 
@@ -61,7 +61,7 @@ def staging_folder(name: str) -> Path | None:
     """A new, empty folder beside the place of `name`, to be filled and published; None if nothing is writable."""
     for folder in (location.user_folder, location.temporary_folder):
         try:
-            staged = _aside(folder() / name)
+            staged = beside(folder() / name)
             staged.mkdir(parents=True)
             return staged
         except OSError:
@@ -85,23 +85,19 @@ def publish(staged: Path, name: str) -> Path:
 
 def _sync(folder: Path) -> None:
     """Syncs the entries of a folder to disk, where the system can."""
-    try:
+    with contextlib.suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def remove(place: Path) -> None:
     """Renames a folder or file, so that it is gone at once, then deletes it; what can't be deleted stays."""
     import shutil
 
-    doomed = _aside(place)
+    doomed = beside(place)
     try:
         os.rename(place, doomed)
     except OSError:
@@ -111,11 +107,6 @@ def remove(place: Path) -> None:
     else:
         with contextlib.suppress(OSError):
             doomed.unlink()
-
-
-def _aside(place: Path) -> Path:
-    """A path beside a place that no other process uses."""
-    return place.with_name(f".{place.name.lstrip('.')}.{os.getpid()}-{os.urandom(4).hex()}")
 
 
 def keep_newest(folder: Path, count: int) -> None:

@@ -10,19 +10,16 @@
 CRC-32 finds every flipped byte, and is the fastest checksum of the standard library: as fast as memory is read.
 """
 
-import errno
 import json
 import mmap
 import os
-import stat
 import struct
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 _MAGIC = b"leaven 1"
 _FIXED = struct.Struct("<8sIIQ")
@@ -44,10 +41,6 @@ class Header:
     raw: bytes
     checksum: int
 
-    @property
-    def size(self) -> int:
-        return len(self.raw)
-
 
 @dataclass(frozen=True, eq=False)
 class Entry:
@@ -67,16 +60,6 @@ class Entry:
         """Give the memory of the data back to the system; it is read from the file again when it is needed."""
         if hasattr(mmap, "MADV_DONTNEED"):
             self._mapped.madvise(mmap.MADV_DONTNEED)
-
-
-@contextmanager
-def open_file(file: str | Path) -> Iterator[BinaryIO]:
-    """A file to be read; an `OSError` if it is a link, a folder or a pipe."""
-    flags = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-    with open(file, "rb", buffering=0, opener=lambda path, mode: os.open(path, mode | flags)) as opened:
-        if not stat.S_ISREG(os.fstat(opened.fileno()).st_mode):
-            raise OSError(errno.EINVAL, "it is not a regular file", str(file))
-        yield cast(BinaryIO, opened)
 
 
 def write(opened: BinaryIO, key: str, about: Mapping[str, Any], parts: Iterable[bytes | memoryview]) -> int:
@@ -143,7 +126,7 @@ def map_entry(opened: BinaryIO, key: str, header: Header) -> Entry:
     """The entry in a file, mapped into memory; the file may be closed."""
     _allow_open_files()
     mapped = mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ)
-    return Entry(key, header.about, memoryview(mapped)[header.size :], mapped)
+    return Entry(key, header.about, memoryview(mapped)[len(header.raw) :], mapped)
 
 
 def _allow_open_files() -> None:

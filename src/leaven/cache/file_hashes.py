@@ -18,7 +18,6 @@ import time
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
-from typing import BinaryIO
 
 from leaven.cache.location import keep_newest, user_folder
 from leaven.cache.remembered_facts import are_settled, name_of
@@ -43,7 +42,7 @@ class FileHashes:
         self.files_read = 0
         self._table = table
         self._memory, self._count = _load(table)
-        self._rows = _rows_of(self._memory)
+        self._rows = memoryview(self._memory).cast("q")
         self._unsaved = 0
         self._buffer = memoryview(bytearray(_BLOCK))
 
@@ -60,7 +59,7 @@ class FileHashes:
                 and rows[at + 2] == facts.st_mtime_ns
                 and rows[at + 3] == facts.st_ctime_ns
             )
-            found.append(self._hash_at(at) if is_known else self._read(path))
+            found.append(bytes(self._memory[8 * at + 32 : 8 * at + _ROW]) if is_known else self._read(path))
         if 4 * self._unsaved > self._count:  # seldom enough that all writes together are a few times the table
             self.save()
         return found
@@ -88,24 +87,21 @@ class FileHashes:
         now = time.time_ns()
         with open(path, "rb", buffering=0) as opened:
             before = os.fstat(opened.fileno())
-            digest = self._digest(opened)
+            hashed = hashlib.sha256()  # which processors compute faster than BLAKE2
+            while count := opened.readinto(self._buffer):
+                hashed.update(self._buffer[:count])
             after = os.fstat(opened.fileno())
         self.files_read += 1
+        digest = hashed.digest()[:16]
         if are_settled((before.st_mtime_ns, before.st_ctime_ns), now) and _times(before) == _times(after):
             self._remember(_key(path, before), before, digest)
         return digest
-
-    def _digest(self, opened: BinaryIO) -> bytes:
-        digest = hashlib.sha256()  # which processors compute faster than BLAKE2
-        while count := opened.readinto(self._buffer):  # type: ignore[attr-defined]
-            digest.update(self._buffer[:count])
-        return digest.digest()[:16]
 
     def _remember(self, key: int, facts: os.stat_result, digest: bytes) -> None:
         at = self._find(key)
         if not self._rows[at]:
             self._count += 1
-        self._rows[at : at + _WORDS] = _words([key, *_times(facts)], digest)
+        self._rows[at : at + _WORDS] = memoryview(struct.pack("=4q16s", key, *_times(facts), digest)).cast("q")
         self._unsaved += 1
         if 5 * self._count > 4 * len(self._rows) // _WORDS:
             self._grow()
@@ -121,13 +117,10 @@ class FileHashes:
                 at = 0
         return at
 
-    def _hash_at(self, at: int) -> bytes:
-        return bytes(self._memory[8 * at + 32 : 8 * at + _ROW])
-
     def _grow(self) -> None:
         old = self._rows
         self._memory = bytearray(len(self._memory) * 3 // 2 // _ROW * _ROW)
-        self._rows = _rows_of(self._memory)
+        self._rows = memoryview(self._memory).cast("q")
         for at in range(0, len(old), _WORDS):
             if old[at]:
                 new = self._find(old[at])
@@ -146,14 +139,6 @@ def _key(path: str | os.PathLike[str], facts: os.stat_result) -> int:
 
 def _times(facts: os.stat_result) -> tuple[int, int, int]:
     return facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns
-
-
-def _words(numbers: list[int], digest: bytes) -> memoryview:
-    return memoryview(struct.pack("=4q16s", *numbers, digest)).cast("q")
-
-
-def _rows_of(memory: bytearray) -> memoryview:
-    return memoryview(memory).cast("q")
 
 
 def _load(table: Path) -> tuple[bytearray, int]:

@@ -58,7 +58,8 @@ def counted(
 ) -> dict[str, Counted]:
     """The images in each of some folders in a folder; `list_below` lists a folder and the directories in it."""
     memory = user_folder() / "folders" / f"{name_of(folder)}.json"
-    known, found = _load(memory), dict[str, _Remembered | Counted]()
+    body, found = sealed.read(memory), dict[str, _Remembered | Counted]()
+    known = {name: _Remembered(*one) for name, one in json.loads(body).items()} if body is not None else {}
     for name in names:
         place = os.path.join(folder, name)
         old = known.get(name)
@@ -67,7 +68,10 @@ def counted(
         )
     kept = {name: one for name, one in found.items() if isinstance(one, _Remembered)}
     if kept != known and sum(one.images for one in kept.values()) >= MANY:
-        _save(memory, kept)
+        with contextlib.suppress(OSError):
+            memory.parent.mkdir(parents=True, exist_ok=True)
+            write_bytes(memory, sealed.seal(json.dumps(kept).encode()))
+            keep_newest(memory.parent, "*.json", _KEPT)
     return {name: Counted(one.images, tuple(one.folders)) for name, one in found.items()}
 
 
@@ -95,15 +99,3 @@ def _count(place: str, listed: Iterable[Directory], is_image: Callable[[str], bo
     }
     is_certain = len(settled) == len(directories)
     return _Remembered(images, top, settled) if is_certain else Counted(images, tuple(top))
-
-
-def _load(memory: Path) -> dict[str, _Remembered]:
-    body = sealed.read(memory)
-    return {name: _Remembered(*one) for name, one in json.loads(body).items()} if body is not None else {}
-
-
-def _save(memory: Path, known: dict[str, _Remembered]) -> None:
-    with contextlib.suppress(OSError):
-        memory.parent.mkdir(parents=True, exist_ok=True)
-        write_bytes(memory, sealed.seal(json.dumps(known).encode()))
-        keep_newest(memory.parent, "*.json", _KEPT)

@@ -33,14 +33,9 @@ def groups_of(store: Store) -> list[Group]:
     """What is stored, the most recently used first."""
     found: dict[str, list[Stored]] = {}
     for entry in store.entries():
-        found.setdefault(_group(entry), []).append(entry)
+        group = (entry.about or {}).get("group")
+        found.setdefault(group if isinstance(group, str) else entry.key, []).append(entry)  # else one by itself
     return [Group(key_of(group=name)[:8], _summary(entries), entries) for name, entries in found.items()]
-
-
-def _group(entry: Stored) -> str:
-    """The name of the group of an entry; one without a group is one by itself."""
-    group = (entry.about or {}).get("group")
-    return group if isinstance(group, str) else entry.key
 
 
 def _summary(entries: Sequence[Stored]) -> str:

@@ -21,6 +21,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -28,6 +29,8 @@ from leaven.cache import entry_file
 from leaven.cache.entry_file import Damaged, Entry
 from leaven.cache.location import user_folder
 from leaven.cache.store_limit import LIMIT, StoreError, chosen_limit
+from leaven.files.atomic_files import beside
+from leaven.files.regular import open_regular
 from leaven.terminal.byte_sizes import show_bytes
 
 _LARGEST_DEFAULT = 50 * 10**9
@@ -82,7 +85,7 @@ class Store:
         file = self._file(key)
         if key not in self._used:
             try:
-                with entry_file.open_file(file) as opened:
+                with open_regular(file, follows_links=False) as opened:
                     header = entry_file.read_checked_header(opened, key)
                     self._used[key] = entry_file.map_entry(opened, key, header)
             except Damaged:
@@ -102,7 +105,7 @@ class Store:
         """
         file = self._file(key)
         self.folder.mkdir(parents=True, exist_ok=True)
-        temporary = file.with_name(f".{file.name}.{os.getpid()}-{os.urandom(4).hex()}")
+        temporary = beside(file)
         try:
             with open(temporary, "xb") as written:
                 size = entry_file.write(written, key, about, self._limited(key, parts))
@@ -110,7 +113,7 @@ class Store:
             temporary.replace(file)
         finally:
             temporary.unlink(missing_ok=True)
-        with entry_file.open_file(file) as opened:
+        with open_regular(file, follows_links=False) as opened:
             self._used[key] = entry_file.map_entry(opened, key, entry_file.read_header(opened, key))
         return self._used[key]
 
@@ -139,7 +142,7 @@ class Store:
 
     def entries(self) -> list[Stored]:
         """All entries, the most recently used first."""
-        found = sorted((file for file in _scan(self.folder) if file.key), key=_last_use, reverse=True)
+        found = sorted((file for file in _scan(self.folder) if file.key), key=attrgetter("last_use"), reverse=True)
         return [Stored(file.key, _about(file), file.bytes, file.last_use) for file in found]
 
     def verify(self) -> tuple[int, list[str]]:
@@ -148,7 +151,7 @@ class Store:
         for file in sorted(_scan(self.folder), key=lambda file: file.key):
             try:
                 if file.key:
-                    with entry_file.open_file(file.path) as opened:
+                    with open_regular(file.path, follows_links=False) as opened:
                         entry_file.read_checked_header(opened, file.key)
                     good += 1
             except Damaged:
@@ -194,7 +197,9 @@ class Store:
         """
         found = [file for file in _scan(self.folder) if file.key != key]
         self._total = sum(file.bytes for file in found)
-        removable = sorted((file for file in found if file.key and file.key not in self._used), key=_last_use)
+        removable = sorted(
+            (file for file in found if file.key and file.key not in self._used), key=attrgetter("last_use")
+        )
         least = self._total - sum(file.bytes for file in removable)
         if least > self.limit:
             raise StoreFull(least, self.limit)
@@ -216,20 +221,13 @@ def default_store() -> Store:
     Its limit is `LEAVEN_STORE_LIMIT`, else a tenth of the disk's size and at most 50 GB.
     """
     folder = user_folder() / "store"
-    return _shared(folder, _limit_of(folder))
+    limit = chosen_limit()
+    if limit is None:
+        limit = min(_LARGEST_DEFAULT, shutil.disk_usage(_existing(folder)).total // _SHARE_OF_DISK)
+    return _shared(folder, limit)
 
 
-@cache
-def _shared(folder: Path, limit: int) -> Store:
-    """One store for the whole process, so that it knows every entry that the process uses."""
-    return Store(folder, limit)
-
-
-def _limit_of(folder: Path) -> int:
-    chosen = chosen_limit()
-    if chosen is None:
-        return min(_LARGEST_DEFAULT, shutil.disk_usage(_existing(folder)).total // _SHARE_OF_DISK)
-    return chosen
+_shared = cache(Store)  # one for the whole process, so that it knows every entry that the process uses
 
 
 def _existing(folder: Path) -> Path:
@@ -266,7 +264,7 @@ def _scan(folder: Path) -> Iterator[_Found]:
 
 def _about(file: _Found) -> dict[str, Any] | None:
     try:
-        with entry_file.open_file(file.path) as opened:
+        with open_regular(file.path, follows_links=False) as opened:
             return entry_file.read_header(opened, file.key).about
     except (Damaged, OSError):
         return None
@@ -281,7 +279,3 @@ def _remove(file: str | Path) -> bool:
     except OSError:
         return False
     return True
-
-
-def _last_use(file: _Found) -> float:
-    return file.last_use

@@ -1,19 +1,17 @@
 """The commands for a trained model: `predict`, `evaluate`, `export`. The work is done by the bundle."""
 
-import csv
-import io
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 import click
 
-from leaven.cli import drawing
-from leaven.cli.printing import echo, echo_json
+from leaven.cli.printing import aligned, echo, echo_json, echo_problem
 from leaven.formats.run_folder import BUNDLE
 from leaven.terminal import status_line
 from leaven.terminal.commands import typed
@@ -23,16 +21,18 @@ if TYPE_CHECKING:
     from leaven.bundle import Bundle
     from leaven.bundle.inputs import InputKind
     from leaven.runtime.failures import Failure
-    from leaven.tasks.protocol import Prediction
+    from leaven.tasks.protocol import Evaluation, Prediction
 
 TOP = 5
 WIDEST = 60  # of what an input is called, in a table
+_PICTURES = (".png", ".jpg", ".jpeg", ".webp")
+_PATH = click.Path(path_type=Path)
 _ARGUMENT = re.compile(r"`(root|image|label|data)=`")  # of `Bundle.evaluate`, in the help of a failure
 _trust = click.option("--trust-code", is_flag=True, help="Run the Python code in the bundle, or in the run.")
-_bundle = click.argument("bundle", type=click.Path(path_type=Path))
+_bundle = click.argument("bundle", type=_PATH)
 
 
-def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
+def _reports_failures(command: Callable[..., int | None]) -> Callable[..., NoReturn]:
     """Exits with what a command returns; a failure is reported in a line or two."""
 
     @wraps(command)
@@ -45,7 +45,7 @@ def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
             sys.exit(command(**given))
         except Failure as failure:
             failure.help = _ARGUMENT.sub(r"`--\1`", failure.help).replace("`trust_code=True`", "`--trust-code`")
-            _report(failure)
+            echo_problem(failure.headline, failure.help)
             sys.exit(1)
 
     return run
@@ -58,10 +58,10 @@ def _reports_failures(command: Callable[..., int]) -> Callable[..., NoReturn]:
 @click.option("--threshold", type=click.FloatRange(0, 1), help="Confidence threshold for objects or labels. [0.5]")
 @click.option("--text", "text_columns", multiple=True, help="The column (or two) of a table of texts. [as in training]")
 @click.option("--image", metavar="COLUMN", help="The column of a table with the files. [as in training]")
-@click.option("--root", type=click.Path(path_type=Path), help="Where the paths in a table start. [its folder]")
-@click.option("--csv", "csv_file", type=click.Path(path_type=Path), help="Write a table to this file.")
+@click.option("--root", type=_PATH, help="Where the paths in a table start. [its folder]")
+@click.option("--csv", "csv_file", type=_PATH, help="Write a table to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--draw", type=click.Path(path_type=Path), help="Draw what is found: a file, or a folder for several.")
+@click.option("--draw", type=_PATH, help="Draw what is found: a file, or a folder for several.")
 @_trust
 @_reports_failures
 def predict(
@@ -104,13 +104,14 @@ def predict(
         leaven predict reviews.bundle "I loved every minute"
         leaven predict street.bundle photo.jpg --draw found.png
     """
+    from leaven.runtime.run.folder import write_table
+
     model = _loaded(bundle, trust_code)
     takes = model.manifest.takes
     given, problems, is_one = takes.meant(inputs, text_columns or ((image,) if image is not None else ()), root)
     is_one = is_one and not os.path.isdir(inputs[0]) and csv_file is None
-    if draw is not None and (fault := drawing.refused(draw, len(given), is_one=is_one)) is not None:
-        _report(fault)
-        return 1
+    if draw is not None:
+        _check_picture(draw, len(given), is_one=is_one)
     found: list[tuple[str, Prediction]] = []
     for shown, answer in _predicted(model, given):
         if isinstance(answer, Exception):
@@ -120,11 +121,11 @@ def predict(
     most = found[0][1].most if found else None
     count = top or most or (TOP if is_one else 1)
     if draw is not None:
-        problems += drawing.draw_predictions(draw, found, is_one=is_one)
+        problems += draw_predictions(draw, found, is_one=is_one)
     if csv_file is not None:
-        columns = [takes.heading, *(found[0][1].columns if found else ())]
+        columns = [takes.heading, *(found[0][1].columns if found else ())]  # whatever the rows have
         rows = [{takes.heading: shown, **row} for shown, answer in found for row in answer.rows(count)]
-        _write_table(csv_file, columns, rows)
+        write_table(csv_file, rows, columns)
         echo(f"{csv_file}: {len(found)} {takes.noun}{'s' * (len(found) != 1)}")
     elif as_json:
         told = [{takes.heading: shown, **answer.to_json(count)} for shown, answer in found]
@@ -132,7 +133,7 @@ def predict(
     elif found:
         echo(found[0][1].describe(count) if is_one else _table(takes, found, count))
     for problem in problems:
-        _report(problem)
+        echo_problem(problem.headline, problem.help)
     if problems and len(given) > 1:
         echo(f"{len(problems)} of {len(given)} could not be read", err=True)
     return 1 if problems else 0
@@ -141,21 +142,19 @@ def predict(
 @click.command()
 @_bundle
 @click.argument("surplus", nargs=-1, metavar="")
-@click.option("--data", type=click.Path(path_type=Path), help="A folder of labelled samples, or a table. [the run's]")
+@click.option("--data", type=_PATH, help="A folder of labelled samples, or a table. [the run's]")
 @click.option(
     "--split", type=click.Choice(["train", "val", "test", "all"]), help="Which split of the data. [test, else val]"
 )
 @click.option("--image", metavar="COLUMN", help="The column of a table with the files [as in training]")
 @click.option("--text", multiple=True, help="The column (or two) of a table with the texts. [as in training]")
 @click.option("--label", multiple=True, help="The column (or columns) with the labels. [as in training]")
-@click.option("--root", type=click.Path(path_type=Path), help="Where the paths in a table start.")
+@click.option("--root", type=_PATH, help="Where the paths in a table start.")
 @click.option("--batch", default=32, show_default=True, type=click.IntRange(min=1), help="How many samples at once.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON, with every sample that was predicted wrongly.")
-@click.option("--html", type=click.Path(path_type=Path), help="Write a page with figures and the worst predictions.")
-@click.option("--plots", type=click.Path(path_type=Path), help="Write the figures into this folder.")
-@click.option(
-    "--wrong", type=click.Path(path_type=Path), help="Write a table of the samples that were predicted wrongly."
-)
+@click.option("--html", type=_PATH, help="Write a page with figures and the worst predictions.")
+@click.option("--plots", type=_PATH, help="Write the figures into this folder.")
+@click.option("--wrong", type=_PATH, help="Write a table of the samples that were predicted wrongly.")
 @_trust
 @_reports_failures
 def evaluate(
@@ -183,21 +182,33 @@ def evaluate(
         leaven evaluate runs/dogs
         leaven evaluate dogs.bundle --data photos --html dogs.html --wrong wrong.csv
     """
-    from leaven.cli.evaluation import check_figures, measured, write_plots
+    from leaven.files.atomic_files import write_bytes
+    from leaven.pictures.figure import CantDraw, check_installed
+    from leaven.runtime.run.folder import write_table
 
     if surplus:
         raise click.UsageError(f"data is given by an option: --data {typed(surplus[0])}")
-    check_figures(html, plots)
+    try:  # before anything is measured
+        for flag, place in (("--html", html), ("--plots", plots)):
+            if place is not None:
+                check_installed(f"`{flag}`")
+    except CantDraw as problem:
+        raise click.UsageError(str(problem)) from None
     html, plots, wrong = (place and place.absolute() for place in (html, plots, wrong))
     asked |= {"workers": "auto", "on_bad_file": "skip", "shows_progress": True, "html": html}
-    found = measured(_loaded(bundle, trust_code), asked, trust_code=trust_code)
+    found = _measured(_loaded(bundle, trust_code), asked.pop("data"), asked, trust_code=trust_code)
     if as_json:
         echo_json(found.to_json())
     else:
         echo(str(found))
-    written = [*([html] if html else []), *(write_plots(plots, found) if plots else [])]
+    written = [html] if html else []
+    if plots is not None:
+        plots.mkdir(parents=True, exist_ok=True)
+        for plot in found.plots():
+            written.append(plots / f"{plot.name}.png")
+            write_bytes(written[-1], plot.png())
     if wrong is not None:
-        _write_table(wrong, (), found.wrong())
+        write_table(wrong, found.wrong())
         written.append(wrong)
     for place in written:
         echo(f"wrote {os.path.relpath(place)}", err=True)
@@ -209,13 +220,13 @@ def evaluate(
 @click.command()
 @_bundle
 @click.option("--to", required=True, type=click.Choice(["onnx", "torch_export"]), help="The format.")
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write. [beside the bundle]")
+@click.option("-o", "--output", type=_PATH, help="The file to write. [beside the bundle]")
 @click.option("--size", type=click.IntRange(min=1), help="Height and width of the input. [as in training]")
 @_trust
 @_reports_failures
 def export(
     bundle: Path, to: Literal["onnx", "torch_export"], output: Path | None, size: int | None, trust_code: bool
-) -> int:
+) -> None:
     """Convert a model for other programs.
 
     \b
@@ -228,13 +239,6 @@ def export(
     model = _loaded(bundle, trust_code, device="cpu")
     written = model.export(to, output, size=size)
     echo(f"{written}: {os.path.getsize(written) / 2**20:.1f} MB, same outputs as {model.path.name}")
-    return 0
-
-
-def _report(failure: "Failure") -> None:
-    echo(f"error: {failure.headline}", err=True)
-    if failure.help:
-        echo(f"help: {failure.help}", err=True)
 
 
 def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundle":
@@ -251,6 +255,22 @@ def _loaded(bundle: Path, trust_code: bool, device: str | None = None) -> "Bundl
 
         echo(f"using {found.path}{not_up_to_date(bundle, found.path)}", err=True)
     return found
+
+
+def _measured(model: "Bundle", data: Path | None, asked: Mapping[str, Any], *, trust_code: bool) -> "Evaluation":
+    """How well the model does on the data that is asked for; else on that of its run."""
+    from leaven.lab.run_data import data_of, has_run
+    from leaven.runtime.failures import Failure
+
+    if data is not None:
+        return cast("Evaluation", model.evaluate(data, **asked))
+    if not has_run(model.path):
+        raise Failure(
+            f"{model.path} is not in the folder of a run, so the data to evaluate it on is not known",
+            f"give labelled {model.manifest.takes.noun}s: `data=`",
+        )
+    with data_of(model.path.parent, trust_code=trust_code) as dataset:
+        return cast("Evaluation", model.evaluate(dataset, **asked))
 
 
 def _predicted(model: "Bundle", given: Sequence[tuple[str, Any]]) -> "Iterator[tuple[str, Prediction | Failure]]":
@@ -271,9 +291,7 @@ def _table(takes: "InputKind", found: "Sequence[tuple[str, Prediction]]", count:
     cells = [answer.shown_cells(count) for _, answer in found]
     header = [takes.heading, *max(cells, key=len)]
     rows = [[visible(cell) for cell in (name, *row.values())] for name, row in zip(names, cells, strict=True)]
-    widths = [max(len(line[at]) for line in (header, *rows) if at < len(line)) for at in range(len(header))]
-    lines = ["  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=False)) for row in (header, *rows)]
-    return "\n".join(line.rstrip() for line in lines)
+    return "\n".join(aligned([header, *rows]))
 
 
 def _above(threshold: float, answer: "Prediction") -> "Prediction":
@@ -285,13 +303,36 @@ def _above(threshold: float, answer: "Prediction") -> "Prediction":
     return found
 
 
-def _write_table(file: Path, columns: Sequence[str], rows: Sequence[dict[str, str]]) -> None:
-    """Write rows, with the columns first that are there whatever the rows have."""
-    from leaven.runtime.run.folder import write_text
+def _check_picture(place: Path, count: int, *, is_one: bool) -> None:
+    """A Failure where predictions of so many images can't be drawn there."""
+    from leaven.runtime.failures import Failure
 
-    text = io.StringIO()
-    names = list(dict.fromkeys([*columns, *(name for row in rows for name in row)]))
-    table = csv.DictWriter(text, names, lineterminator="\n")
-    table.writeheader()
-    table.writerows(rows)
-    write_text(file, text.getvalue())
+    if place.suffix and place.suffix.lower() not in _PICTURES and not place.is_dir():
+        help = f"name an image ({', '.join(_PICTURES)}), or a folder: `--draw found.png`"
+        raise Failure(f"{place} is not the name of an image", help)
+    if not is_one and place.suffix.lower() in _PICTURES:
+        raise Failure(f"{place} is one file, but there are {count} images", "give a folder: `--draw found`")
+
+
+def draw_predictions(place: Path, found: "Sequence[tuple[str, Prediction]]", *, is_one: bool) -> "list[Failure]":
+    """Draw each prediction on its image: to a file, or for several images into a folder, under their names."""
+    from leaven.bundle.inputs.opening import as_image
+    from leaven.runtime.failures import Failure
+    from leaven.runtime.run.folder import write_whole
+
+    is_file = is_one and place.suffix.lower() in _PICTURES
+    taken: Counter[str] = Counter()
+    for file, answer in found:
+        drawn = answer.drawn(as_image(file, "RGB"))
+        if drawn is None:
+            return [Failure("`--draw` is for models whose predictions have a place in the image")]
+        stem = Path(file).stem
+        taken[stem] += 1  # images in several folders may have the same name
+        target = place if is_file else place / f"{stem}{f'-{taken[stem]}' * (taken[stem] > 1)}.png"
+        target.parent.mkdir(parents=True, exist_ok=True)
+        format = "JPEG" if target.suffix.lower() in (".jpg", ".jpeg") else target.suffix[1:].upper()
+        write_whole(target, lambda beside, drawn=drawn, format=format: drawn.save(beside, format))  # type: ignore[misc]
+    if found:
+        told = place if is_file else place / ""
+        echo(f"wrote {os.path.relpath(told)}", err=True)
+    return []

@@ -2,42 +2,68 @@
 
 import json
 import re
+import sys
 import time
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from leaven.cache.groups import Group, groups_of, what_is
-from leaven.cache.store import Store, default_store
+from leaven.cli import completion
+from leaven.cli.command_group import Commands
 from leaven.cli.printing import echo
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR
 from leaven.terminal import status_line
 from leaven.terminal.byte_sizes import show_bytes
+
+if TYPE_CHECKING:
+    from leaven.cache.groups import Group
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _WORDS = {"m": "minute", "h": "hour", "d": "day", "w": "week"}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?) *(m|h|d|w)(?:in|inutes?|ours?|ays?|eeks?)?", re.ASCII)
 
 
-def print_list(as_json: bool) -> int:
-    """Print what is stored, the most recently used first; returns the exit code."""
+@click.group(cls=Commands)
+def cache() -> None:
+    """List, verify and clear what runs have stored.
+
+    Runs store what can't change, such as the outputs of frozen layers, to compute it only once. LEAVEN_CACHE sets the
+    folder, LEAVEN_STORE_LIMIT how large it may become (20GB); then the least recently used entries are removed.
+    """
+
+
+@cache.command("list")
+@click.option("--json", "as_json", is_flag=True, help="Print it as JSON, with every entry.")
+def list_groups(as_json: bool) -> None:
+    """List what is stored, with its size and last use."""
+    from leaven.cache.groups import groups_of
+    from leaven.cache.store import default_store
+
     store = default_store()
     groups = groups_of(store)
+    size = sum(group.bytes for group in groups)
     if as_json:
-        echo(json.dumps(_plain(store, groups), indent=2))
-        return 0
-    total = show_bytes(sum(group.bytes for group in groups))
-    echo(f"{store.folder}: {total} of at most {show_bytes(store.limit)}")
+        listed = [_plain(group) for group in groups]
+        facts = {"folder": str(store.folder), "limit": store.limit, "bytes": size, "groups": listed}
+        echo(json.dumps(facts, indent=2))
+        return
+    echo(f"{store.folder}: {show_bytes(size)} of at most {show_bytes(store.limit)}")
     if groups:
         echo(f"\n{'id':<8}  {'size':>7}  {'last use':<14}  what")
     for group in groups:
         echo(f"{group.id}  {show_bytes(group.bytes):>7}  {_ago(group.last_use):<14}  {group.what}")
-    return 0
 
 
-def verify_entries() -> int:
-    """Read every entry and remove those that are damaged; the exit code is 1 if there were any."""
+@cache.command()
+def verify() -> None:
+    """Find damaged entries, and remove them.
+
+    Every entry is read and compared with its checksum. The exit code is 1 if one was damaged. Runs do the same with
+    what they use.
+    """
+    from leaven.cache.groups import what_is
+    from leaven.cache.store import default_store
+
     store = default_store()
     entries = {entry.key: entry for entry in store.entries()}
     size = show_bytes(sum(entry.bytes for entry in entries.values()))
@@ -45,7 +71,7 @@ def verify_entries() -> int:
         good, damaged = store.verify()
     if not damaged:
         echo(f"{_count(good)}, {size}: none is damaged" if good else "nothing is stored")
-        return 0
+        return
     for key in damaged:
         described = key in entries and entries[key].about is not None
         echo(f"damaged: {what_is(entries[key])} ({key})" if described else f"damaged: {key}")
@@ -54,17 +80,27 @@ def verify_entries() -> int:
         echo(f"{_count(len(left))} of them could not be removed from {store.folder}", err=True)
     else:
         echo(f"removed {_count(len(damaged))}, kept {good:,}. What is missing is computed again when it is needed.")
-    return 1
+    sys.exit(1)
 
 
-def clear_entries(ids: Sequence[str], older_than: str | None) -> int:
-    """Remove what is stored, all or some, and say how much; returns the exit code."""
+@cache.command()
+@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=completion.stored)
+@click.option("--older-than", metavar="TIME", help="Only what has not been used for so long: 30d, 12h, 90m.")
+def clear(ids: tuple[str, ...], older_than: str | None) -> None:
+    """Remove what is stored.
+
+    An ID is one that `leaven cache list` prints; without one, everything is removed. Runs in progress keep what they
+    have opened.
+    """
+    from leaven.cache.groups import groups_of
+    from leaven.cache.store import default_store
+
     store = default_store()
     groups = groups_of(store)
     unknown = [id for id in ids if id not in {group.id for group in groups}]
     if unknown:
         echo(f"nothing stored has the id {' or '.join(unknown)}; `leaven cache list` lists the ids", err=True)
-        return USAGE_ERROR
+        sys.exit(USAGE_ERROR)
     meant = [entry for group in groups if not ids or group.id in ids for entry in group.entries]
     latest = time.time() - (_seconds(older_than) if older_than else 0.0)
     keys = {entry.key for entry in meant if entry.last_use <= latest}
@@ -73,26 +109,13 @@ def clear_entries(ids: Sequence[str], older_than: str | None) -> int:
     echo(f"removed {_count(len(keys) - len(left))}, {show_bytes(freed)}")
     if left:
         echo(f"{_count(len(left))} could not be removed from {store.folder}", err=True)
-        return CANT_WRITE
-    return 0
+        sys.exit(CANT_WRITE)
 
 
-def _plain(store: Store, groups: Sequence[Group]) -> dict[str, Any]:
-    return {
-        "folder": str(store.folder),
-        "limit": store.limit,
-        "bytes": sum(group.bytes for group in groups),
-        "groups": [
-            {
-                "id": group.id,
-                "what": group.what,
-                "bytes": group.bytes,
-                "last_use": group.last_use,
-                "entries": [{"key": entry.key, "bytes": entry.bytes, "about": entry.about} for entry in group.entries],
-            }
-            for group in groups
-        ],
-    }
+def _plain(group: "Group") -> dict[str, Any]:
+    entries = [{"key": entry.key, "bytes": entry.bytes, "about": entry.about} for entry in group.entries]
+    facts = {"id": group.id, "what": group.what, "bytes": group.bytes, "last_use": group.last_use}
+    return {**facts, "entries": entries}
 
 
 def _ago(moment: float) -> str:

@@ -1,4 +1,4 @@
-"""`leaven catalog`: search for names, and print the card of one."""
+"""`leaven catalog` and `leaven explain`: search for names, print the card of one, or the page of a report."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from leaven.catalog.search import meanings, nearest, search
 from leaven.catalog.value_text import value_text
 from leaven.cli.printing import echo, echo_painted
 from leaven.language.highlight import highlight
-from leaven.messages import describe
+from leaven.messages import describe, explanations
 from leaven.recipe.model_facts import are_weights_installed
 from leaven.terminal.colors import painter, wants_color
 from leaven.terminal.markdown import render
@@ -61,6 +61,28 @@ def print_card(name: str, kind: str | None) -> int:
         hint = _hint(name, [kind] if kind else KINDS)
         echo(f"the catalog has no entry `{name}`.{hint}", err=True)
     return 1
+
+
+def print_explanation(id: str | None) -> int:
+    """Print the page of a report, or the article of a card; returns the exit code."""
+    if id is None:
+        ids = "".join(f"  {name}\n" for name in explanations.report_ids())
+        echo(f"Report ids:\n\n{ids}")
+        echo(
+            f"For example: leaven explain unknown-layer. Your own models and more: leaven explain {explanations.GUIDE}"
+        )
+        return 0
+    found = explanations.explanation(id)
+    if found is None:
+        near = " or ".join(f"`{name}`" for name in explanations.nearest(id))
+        hint = f"Did you mean {near}?" if near else f"`leaven catalog search {id}` searches all articles."
+        echo(f"there is no report or catalog entry `{id}`. {hint}", err=True)
+        return 2
+    if isinstance(found, str):
+        print_page(found)
+    else:
+        print_cards(found)
+    return 0
 
 
 def print_cards(cards: Sequence[Card]) -> None:

@@ -29,15 +29,12 @@ def check_recipes(recipes: Sequence[str], options: Options, *, as_json: bool, co
             continue
         print_reports(checked.diagnostics, concise=concise)
         if not concise or checked.recipe is not None:
-            echo(f"{'<stdin>' if word == '-' else visible(word)}: {_verdict(checked)}")
+            verdict = report.summary(d for d in checked.diagnostics if d.severity is not Severity.NOTE)
+            about = f"; {_in_a_line(checked.recipe)}" if checked.recipe is not None else ""
+            echo(f"{'<stdin>' if word == '-' else visible(word)}: {verdict}{about}")
     if as_json:
         echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=2))
     return worst
-
-
-def _verdict(checked: Checked) -> str:
-    found = report.summary(d for d in checked.diagnostics if d.severity is not Severity.NOTE)
-    return found if checked.recipe is None else f"{found}; {_in_a_line(checked.recipe)}"
 
 
 def _in_a_line(recipe: Recipe) -> str:

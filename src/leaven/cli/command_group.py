@@ -1,8 +1,14 @@
-"""Groups of commands, and what is said where somebody types one that is not there."""
+"""Groups of commands, and what is said where somebody types one that is not there, or asks for what can't be done."""
 
-from typing import Any
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NoReturn
 
 import click
+
+from leaven.cli.printing import echo_problem
+from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR
 
 
 class Commands(click.Group):
@@ -26,3 +32,28 @@ class Commands(click.Group):
             path = ctx.command_path
             hint = f"Did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists them."
             raise click.UsageError(f"unknown command `{word}`. {hint}") from problem
+
+
+class JobCommands(Commands):
+    """Commands for jobs: the process exits with what they return, and what can't be done is reported."""
+
+    def invoke(self, ctx: click.Context) -> NoReturn:
+        with reporting():
+            sys.exit(super().invoke(ctx) or 0)
+
+
+@contextmanager
+def reporting() -> Iterator[None]:
+    """Report what can't be done with jobs in a line or two, and exit."""
+    from leaven.jobs.problem import Problem
+
+    try:
+        yield
+    except Problem as problem:
+        echo_problem(problem.headline, problem.help)
+        sys.exit(USAGE_ERROR)
+    except OSError as problem:
+        if problem.filename is None:
+            raise
+        echo_problem(f"can't write {problem.filename}: {problem.strerror}")
+        sys.exit(CANT_WRITE)

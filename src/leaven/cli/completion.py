@@ -6,13 +6,9 @@ Decides what is offered where; the protocol with the shell is click's.
 import os
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
-
-if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
+from click.shell_completion import CompletionItem
 
 _MOST = 200  # completions
 
@@ -38,10 +34,8 @@ def models(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[
     return _starting(_names("model"), incomplete)
 
 
-def stored(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+def stored(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The ids of what is stored, each with what it is."""
-    from click.shell_completion import CompletionItem
-
     from leaven.cache.groups import groups_of
     from leaven.cache.store import default_store
 
@@ -52,34 +46,26 @@ def stored(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list
     return [CompletionItem(group.id, help=group.what) for group in found if group.id.startswith(incomplete)]
 
 
-def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+def files(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Any file; the shell lists them."""
-    from click.shell_completion import CompletionItem
-
     return [CompletionItem(incomplete, type="file")]
 
 
-def folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+def folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """Any folder; the shell lists them."""
-    from click.shell_completion import CompletionItem
-
     return [CompletionItem(incomplete, type="dir")]
 
 
-def unfinished_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+def unfinished_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The runs that can be resumed, in the folder that is written, else in `runs`; any folder where there are none."""
-    from click.shell_completion import CompletionItem
-
     from leaven.formats.run_folder import unfinished_below
 
     found = map(str, unfinished_below(Path(os.path.dirname(incomplete) or "runs")))
     return [CompletionItem(run) for run in _starting(found, incomplete)] or folders(ctx, param, incomplete)
 
 
-def words(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[CompletionItem]":
+def words(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """A recipe or other file; after an option of the recipe that has choices, those."""
-    from click.shell_completion import CompletionItem
-
     from leaven.cli.recipe_command import declared, is_recipe
 
     said = ctx.params.get("words") or ()
@@ -91,10 +77,8 @@ def words(ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[
     return files(ctx, param, incomplete)
 
 
-def recipe_options(ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+def recipe_options(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
     """The options that the recipes named so far have by their `arg`s."""
-    from click.shell_completion import CompletionItem
-
     from leaven.cli.recipe_command import declared, is_recipe
     from leaven.language.source import flag_of
 

@@ -38,7 +38,11 @@ def _one(file: Path, only_check: bool, diff: bool) -> int:
     if before == formatted:
         return 0
     if diff:
-        echo_file(_difference(before, formatted, str(file)))
+        from difflib import unified_diff
+
+        name = str(file)
+        lines = unified_diff(_lines(before), _lines(formatted), name, name, tofiledate="formatted")
+        echo_file("".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines))
     elif only_check:
         echo(f"{name} would change")
     else:
@@ -49,14 +53,6 @@ def _one(file: Path, only_check: bool, diff: bool) -> int:
             return 1
         echo(f"{name} formatted")
     return int(only_check or diff)
-
-
-def _difference(before: str, after: str, name: str) -> str:
-    """A unified diff."""
-    from difflib import unified_diff
-
-    lines = unified_diff(_lines(before), _lines(after), name, name, tofiledate="formatted")
-    return "".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines)
 
 
 def _lines(text: str) -> list[str]:

@@ -2,12 +2,13 @@
 
 import os.path
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 
 from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
 from leaven.catalog.published import library_model
-from leaven.cli.printing import echo
+from leaven.cli.printing import aligned, echo
 from leaven.cli.recipe_command import exit_code, print_reports, source_or_exit
 from leaven.formats.class_names import published_set
 from leaven.language.source import Source
@@ -26,38 +27,29 @@ def print_layers(word: str, options: Options, *, run_code: bool) -> None:
     Errors elsewhere in the recipe do not matter.
     """
     card = None if os.path.lexists(word) or os.path.lexists(f"{word}.leaven") else library_model(word)
+    plan, size = None, None
     if card is not None:
-        _print_model(card)
-        return
-    source = source_or_exit(word)
-    compiled = compile_source(source, options)
-    size = size_of_images(compiled.recipe.data) if compiled.recipe is not None else None
+        source, options = Source(card.bare_name, f"model {card.name}(head=keep)\n"), Options()
+        size = card.model.input_size[1:] if card.model.input_size else None
+    else:
+        source = source_or_exit(word)
+        compiled = compile_source(source, options)
+        plan = compiled.plan
+        size = size_of_images(compiled.recipe.data) if compiled.recipe is not None else None
     name, layers, outputs, diagnostics = model_layers(source, options, size=size, run_code=run_code)
     if layers is None:
         print_reports(diagnostics, err=True)
         echo(f"the layers of {name} are not known", err=True)
         sys.exit(exit_code(diagnostics) or 1)
-    plan = compiled.plan
     _print(name, layers, plan)
-    if outputs is not None and layers.head:
+    if card is None and outputs is not None and layers.head:
         echo(f"the head is new: {outputs:,} output{'s' * (outputs != 1)}")
-    _print_stages(layers)
-    if plan is None:
+    if layers.stages:
+        echo("stages: " + "; ".join(f"{n} {_paths(paths)}" for n, paths in enumerate(layers.stages, 1)))
+    if card is not None:
+        echo(f"weights: {_weights(card)}")
+    elif plan is None:
         echo(f"what the phases do to them is not known: `leaven check {word}` says why", err=True)
-
-
-def _print_model(card: Card) -> None:
-    """The layers of a model as its library builds it, and where its weights are."""
-    source = Source(card.bare_name, f"model {card.name}(head=keep)\n")
-    size = card.model.input_size[1:] if card.model.input_size else None
-    name, layers, _, diagnostics = model_layers(source, size=size)
-    if layers is None:
-        print_reports(diagnostics, err=True)
-        echo(f"the layers of {name} are not known", err=True)
-        sys.exit(1)
-    _print(name, layers, None)
-    _print_stages(layers)
-    echo(f"weights: {_weights(card)}")
 
 
 def _weights(card: Card) -> str:
@@ -83,11 +75,6 @@ def _print(name: str, layers: Layers, plan: Plan | None) -> None:
     echo(f"head: {_paths(layers.head)}; stem: {_paths(layers.stem)}")
 
 
-def _print_stages(layers: Layers) -> None:
-    if layers.stages:
-        echo("stages: " + "; ".join(f"{n} {_paths(paths)}" for n, paths in enumerate(layers.stages, 1)))
-
-
 def _table(layers: Layers, plan: Plan | None) -> list[str]:
     counts = _counts(layers)
     done = summarised(effects(plan, layers)) if plan is not None else {}
@@ -105,29 +92,15 @@ def _table(layers: Layers, plan: Plan | None) -> list[str]:
                     *done.get(module.path, ()),
                 ]
             )
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    return [_row(row, widths) for row in rows]
+    return aligned(rows, numbers=(2, 3, 4))
 
 
-def _row(cells: Sequence[str], widths: Sequence[int]) -> str:
-    is_number = (False, False, True, True, True)
-    aligned = [
-        cell.rjust(width) if at < len(is_number) and is_number[at] else cell.ljust(width)
-        for at, (cell, width) in enumerate(zip(cells, widths, strict=True))
-    ]
-    return "  ".join(aligned).rstrip()
-
-
-def _counts(layers: Layers) -> dict[str, int]:
+def _counts(layers: Layers) -> Mapping[str, int]:
     """How many parameters each module has, at whatever depth."""
-    counts: dict[str, int] = {}
+    counts: Counter[str] = Counter()
     for parameter in layers.parameters:
-        path = parameter.module_path
-        while True:
-            counts[path] = counts.get(path, 0) + parameter.count
-            if not path:
-                break
-            path = path.rpartition(".")[0]
+        parts = parameter.module_path.split(".")
+        counts.update(dict.fromkeys((".".join(parts[:depth]) for depth in range(len(parts) + 1)), parameter.count))
     return counts
 
 

@@ -1,15 +1,18 @@
-"""Jobs as tables: the list, one job with its attempts, the status of the coordinator."""
+"""Jobs in a terminal: the list, one job with its attempts or its logs, the status of the coordinator."""
 
 import json
+import os
 import sys
 import time
+from codecs import getincrementaldecoder
 from collections.abc import Sequence
 from dataclasses import asdict
 
 import click
 
-from leaven.cli.printing import echo
+from leaven.cli.printing import aligned, echo, echo_printed
 from leaven.jobs import coordinator
+from leaven.jobs.printed import read_logs
 from leaven.jobs.progress import progress_text
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ENDED, State, Wanted
@@ -40,7 +43,11 @@ def watch(settings: Settings, store: JobStore) -> None:
 
 
 def _lines(settings: Settings, store: JobStore, *, is_all: bool) -> list[str]:
-    found = store.jobs() if is_all else _current(store)
+    if is_all:
+        found = store.jobs()
+    else:
+        going = store.jobs(states=[state for state in State if state not in ENDED])
+        found = sorted([*going, *store.jobs(states=ENDED, limit=_LAST)], key=lambda job: job.id)
     if not found:
         return ["no jobs; `leaven submit RECIPE` queues one"]
     rows = [["job", "name", "state", "where", "try", "what"]]
@@ -52,12 +59,6 @@ def _lines(settings: Settings, store: JobStore, *, is_all: bool) -> list[str]:
     return [*lines, *_notes(settings, store, found)]
 
 
-def _current(store: JobStore) -> list[Job]:
-    going = store.jobs(states=[state for state in State if state not in ENDED])
-    ended = store.jobs(states=ENDED, limit=_LAST)
-    return sorted([*going, *ended], key=lambda job: job.id)
-
-
 def _notes(settings: Settings, store: JobStore, found: Sequence[Job]) -> list[str]:
     """What keeps one's jobs from running."""
     own = store.agent_of(settings.host, settings.folder)
@@ -66,18 +67,12 @@ def _notes(settings: Settings, store: JobStore, found: Sequence[Job]) -> list[st
         for one in store.environments()
         if one.unreachable_since is not None and one.agent == own
     ]
-    is_waiting = any(job.state not in ENDED and not job.is_paused for job in found)
-    if is_waiting:
-        _wait_for_start(settings)
+    if any(job.state not in ENDED and not job.is_paused for job in found):
+        until = time.monotonic() + _STARTING  # the coordinator that a submit has started takes a moment
+        while coordinator.is_starting(settings) and time.monotonic() < until:
+            time.sleep(0.05)
         lines += coordinator.problems(settings, store)
     return ["", *lines] if lines else []
-
-
-def _wait_for_start(settings: Settings) -> None:
-    """The coordinator that a submit has started takes a moment."""
-    until = time.monotonic() + _STARTING
-    while coordinator.is_starting(settings) and time.monotonic() < until:
-        time.sleep(0.05)
 
 
 def _what(job: Job) -> str:
@@ -92,11 +87,6 @@ def _what(job: Job) -> str:
     left = json.loads(job.progress).get("seconds_left") if job.progress and job.state is State.RUNNING else None
     text = "; ".join(filter(None, parts)) + (f", ~{duration_text(left)} left" if left else "")
     return text if len(text) <= _WIDEST else text[: _WIDEST - 1] + "…"
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return ["  ".join(map(str.ljust, row, widths)).rstrip() for row in rows]
 
 
 def print_json(found: Sequence[Job]) -> None:
@@ -173,3 +163,27 @@ def print_status(settings: Settings, store: JobStore, *, as_json: bool) -> int:
     shown = ", ".join(f"{counts[state]:,} {state.value}" for state in State if state in counts)
     echo(f"jobs: {shown or 'none'}\nfolder: {settings.folder}")
     return 0 if found is not None else 1
+
+
+def print_logs(settings: Settings, store: JobStore, job: Job, *, follow: bool, attempt: int | None) -> int:
+    """Print the logs; following a job that fails ends with 1."""
+    shown: set[int] = set()
+    decoder = getincrementaldecoder("utf-8")(errors="replace")  # a chunk may end within a character
+    for chunk in read_logs(settings, store, job, follows=follow, attempt=attempt):
+        if chunk.problem:
+            echo(chunk.problem, err=True)
+            continue
+        if chunk.attempt not in shown and attempt is None and len(store.attempts(job.id)) > 1:
+            echo(f"--- attempt {chunk.attempt}", err=True)
+        shown.add(chunk.attempt)
+        if text := decoder.decode(chunk.text):
+            sys.stdout.flush()
+            echo_printed(text)
+        if not os.isatty(1):
+            sys.stdout.flush()
+    job = store.job(str(job.id))
+    if not shown:
+        echo(f"{job.name} has not been started: it is {job.shown_state}", err=True)
+    if follow:
+        echo(f"{job.name}: {job.shown_state}{f' ({job.reason})' if job.reason else ''}", err=True)
+    return int(follow and job.state in ENDED and job.state is not State.SUCCEEDED)

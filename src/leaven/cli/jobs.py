@@ -1,50 +1,20 @@
-"""The commands for jobs: `submit`, `jobs`, `env`, `coordinator`, `pack`. The work is done by the room `jobs`."""
+"""The commands for jobs: `submit`, `jobs`, `coordinator`, `pack`. The work is done by the room `jobs`."""
 
-import sys
-from collections.abc import Callable
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from leaven.cli.command_group import Commands
+from leaven.cli.command_group import JobCommands, reporting
 from leaven.cli.printing import echo
-from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, RecipeCommand
+from leaven.cli.recipe_command import RecipeCommand
 
 if TYPE_CHECKING:
     from leaven.jobs.package import Package
     from leaven.jobs.resources import Resources
     from leaven.jobs.settings import Settings
     from leaven.jobs.store.for_users import JobStore
-    from leaven.jobs.store.records import Job
     from leaven.statements.options import Options
-
-_jobs_argument = click.argument("words", nargs=-1, required=True, metavar="JOB...")
-
-
-def reports(command: Callable[..., int | None]) -> Callable[..., NoReturn]:
-    """Exits with what a command returns; what can't be done is reported in a line or two."""
-
-    @wraps(command)
-    def run(*args: Any, **given: Any) -> NoReturn:
-        from leaven.jobs.problem import Problem
-
-        try:
-            sys.exit(command(*args, **given) or 0)
-        except Problem as problem:
-            echo(f"error: {problem.headline}", err=True)
-            if problem.help:
-                echo(f"help: {problem.help}", err=True)
-            sys.exit(USAGE_ERROR)
-        except OSError as problem:
-            if problem.filename is None:
-                raise
-            echo(f"error: can't write {problem.filename}: {problem.strerror}", err=True)
-            sys.exit(CANT_WRITE)
-
-    return run
-
 
 # -- submitting
 
@@ -75,7 +45,7 @@ def _with_resources(command: Any) -> Any:
 @click.option("--secret", "secrets", multiple=True, metavar="NAME", help="The same, with a value that is not stored.")
 @click.option("--sweep", is_flag=True, help="Make a job of each trial of the recipe's `sweep`.")
 @_with_resources
-@reports
+@reporting()
 def submit(
     recipes: list[str],
     options: "Options",
@@ -89,12 +59,13 @@ def submit(
     sweep: bool,
     quick: bool,
     **wanted: Any,
-) -> int:
+) -> None:
     """Queue a recipe, to be trained by a coordinator.
 
     The coordinator starts by itself. A package, written by `leaven pack`, can be given in place of the RECIPE.
     """
     from leaven.jobs import coordinator, job_variables, requests
+    from leaven.jobs.package import open_package
     from leaven.jobs.settings import load_settings
     from leaven.statements.options import Options
 
@@ -107,7 +78,7 @@ def submit(
     if word.endswith(".job") and (quick or options != Options()):
         raise requests.RequestError("a package can't be changed", "pack the recipe with these options: `leaven pack`")
     if word.endswith(".job"):
-        package = _opened(word)
+        package = open_package(Path(word))
         resources = requests.resources(where, package.manifest.resources, **wanted)
     else:
         resources = requests.resources(where, **wanted)
@@ -122,7 +93,6 @@ def submit(
         echo(f"jobs {ids[0]} to {ids[-2]}: the trials of {job.run}")
     echo(f"job {job.id} ({job.name}) is queued on {environment}; run {job.run}")
     echo(f"to follow it: leaven jobs logs -f {job.id}")
-    return 0
 
 
 def _packed(word: str, options: "Options", resources: "Resources", *, is_quick: bool) -> "Package":
@@ -133,17 +103,11 @@ def _packed(word: str, options: "Options", resources: "Resources", *, is_quick: 
     return packing(source, recipe, plan, resources, is_quick=is_quick)
 
 
-def _opened(word: str) -> "Package":
-    from leaven.jobs.package import open_package
-
-    return open_package(Path(word))
-
-
 @click.command(cls=RecipeCommand)
 @click.option("-o", "--package", "file", type=click.Path(path_type=Path), help="Where to write it. [dogs.job]")
 @_with_resources
-@reports
-def pack(recipes: list[str], options: "Options", file: Path | None, quick: bool, **wanted: Any) -> int:
+@reporting()
+def pack(recipes: list[str], options: "Options", file: Path | None, quick: bool, **wanted: Any) -> None:
     """Write a job package of a recipe.
 
     It has the program, the recipe and your Python files in it, and no data. The same recipe always gives the same
@@ -159,13 +123,12 @@ def pack(recipes: list[str], options: "Options", file: Path | None, quick: bool,
     file = file or Path(f"{package.manifest.name}.job")
     write_bytes(file, package.content)
     echo(f"{file}: {len(package.members)} files, sha256 {package.hash}")
-    return 0
 
 
 # -- looking at jobs
 
 
-@click.group(cls=Commands, invoke_without_command=True)
+@click.group(cls=JobCommands, invoke_without_command=True)
 @click.option("--watch", is_flag=True, help="Keep the list up to date until Ctrl-C.")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 @click.option("--all", "is_all", is_flag=True, help="List all jobs. [those that have not ended, and the last 20]")
@@ -175,12 +138,8 @@ def jobs(ctx: click.Context, watch: bool, as_json: bool, is_all: bool) -> None:
 
     A JOB is given by its number or its name.
     """
-    if ctx.invoked_subcommand is None:
-        _list(watch, as_json, is_all)
-
-
-@reports
-def _list(watch: bool, as_json: bool, is_all: bool) -> int:
+    if ctx.invoked_subcommand is not None:
+        return
     from leaven.cli import job_tables
 
     settings, store = _open()
@@ -190,7 +149,6 @@ def _list(watch: bool, as_json: bool, is_all: bool) -> int:
         job_tables.print_json(store.jobs())
     else:
         job_tables.print_jobs(settings, store, is_all=is_all)
-    return 0
 
 
 def _open() -> "tuple[Settings, JobStore]":
@@ -201,52 +159,43 @@ def _open() -> "tuple[Settings, JobStore]":
     return settings, open_store(settings)
 
 
-def _found(store: "JobStore", words: tuple[str, ...]) -> "list[Job]":
-    return [store.job(word) for word in words]
-
-
 @jobs.command()
 @click.argument("word", metavar="JOB")
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@reports
-def show(word: str, as_json: bool) -> int:
+def show(word: str, as_json: bool) -> None:
     """Print what is known of a job, with its attempts."""
     from leaven.cli import job_tables
 
     _, store = _open()
     job_tables.print_job(store, store.job(word), as_json=as_json)
-    return 0
 
 
 @jobs.command()
 @click.argument("word", metavar="JOB")
 @click.option("-f", "--follow", is_flag=True, help="Print what it prints, until it has ended.")
 @click.option("--attempt", type=click.IntRange(min=1), help="Only of this attempt. [all]")
-@reports
 def logs(word: str, follow: bool, attempt: int | None) -> int:
     """Print what a job has printed."""
-    from leaven.cli import job_logs
+    from leaven.cli import job_tables
 
     settings, store = _open()
-    return job_logs.print_logs(settings, store, store.job(word), follow=follow, attempt=attempt)
+    return job_tables.print_logs(settings, store, store.job(word), follow=follow, attempt=attempt)
 
 
 def _command(name: str, doing: str, text: str) -> None:
     """A command that asks for something and wakes the coordinator."""
 
     @jobs.command(name, help=text)
-    @_jobs_argument
-    @reports
-    def ask(words: tuple[str, ...]) -> int:
+    @click.argument("words", nargs=-1, required=True, metavar="JOB...")
+    def ask(words: tuple[str, ...]) -> None:
         from leaven.jobs import coordinator, requests
 
         settings, store = _open()
-        found = _found(store, words)
+        found = [store.job(word) for word in words]
         getattr(requests, name)(store, found)
         coordinator.start(settings)
         for job in found:
             echo(f"{doing} {job.name}")
-        return 0
 
 
 _command("cancel", "cancelling", "Stop jobs for good, after they have saved.")
@@ -258,8 +207,7 @@ _command("retry", "retrying", "Retry jobs that have failed, were lost or cancell
 @jobs.command()
 @click.argument("word", metavar="JOB")
 @click.argument("number", metavar="N", type=int)
-@reports
-def priority(word: str, number: int) -> int:
+def priority(word: str, number: int) -> None:
     """Change the priority of a job: higher ones start first. A negative one needs `--` before it."""
     from leaven.jobs import coordinator
 
@@ -268,15 +216,13 @@ def priority(word: str, number: int) -> int:
     store.set_priority([job.id], number)
     coordinator.start(settings)
     echo(f"{job.name} has priority {number}")
-    return 0
 
 
 @jobs.command()
 @click.argument("words", nargs=-1, metavar="[JOB]...")
 @click.option("--all", "is_all", is_flag=True, help="All of yours that have ended and that none waits for.")
 @click.option("--force", is_flag=True, help="Also jobs that have not ended: end what can be ended of them.")
-@reports
-def clean(words: tuple[str, ...], is_all: bool, force: bool) -> int:
+def clean(words: tuple[str, ...], is_all: bool, force: bool) -> None:
     """Forget jobs that have ended, with their logs; their runs stay. Name them, or use --all."""
     from leaven.jobs import requests
 
@@ -288,42 +234,14 @@ def clean(words: tuple[str, ...], is_all: bool, force: bool) -> int:
     if is_all:
         count = requests.clean_all(store, settings)
     else:
-        count = requests.clean(store, settings, _found(store, words), by_force=force)
+        count = requests.clean(store, settings, [store.job(word) for word in words], by_force=force)
     echo(f"forgot {count} job{'s' * (count != 1)}")
-    return 0
 
 
-# -- environments and the coordinator
+# -- the coordinator
 
 
-@click.group(cls=Commands)
-def env() -> None:
-    """List and check the environments where jobs can run.
-
-    They are defined in leaven.toml of the project, or in the user's configuration.
-    """
-
-
-@env.command("list")
-@reports
-def list_environments() -> int:
-    """List the environments."""
-    from leaven.cli import environments
-
-    return environments.print_list()
-
-
-@env.command()
-@click.argument("name", metavar="ENV")
-@reports
-def check(name: str) -> int:
-    """Find out what is missing to use an environment, and run a tiny job in it."""
-    from leaven.cli import environments
-
-    return environments.check_environment(name)
-
-
-@click.group(cls=Commands)
+@click.group(cls=JobCommands)
 def coordinator() -> None:
     """Start, stop and look at the process that runs jobs.
 
@@ -333,30 +251,27 @@ def coordinator() -> None:
 
 @coordinator.command()
 @click.option("--foreground", is_flag=True, help="Stay in this process: for services.")
-@reports
-def start(foreground: bool) -> int:
+def start(foreground: bool) -> None:
     """Start a coordinator that stays."""
     from leaven.jobs import coordinator as process
 
     settings, store = _open()
     if process.is_running(settings):
         echo("a coordinator is running already")
-        return 0
+        return
     store.close()
     if foreground:
         process.serve(settings)
-        return 0
+        return
     process.start(settings, stays=True)
     echo(f"started; its log is {settings.log}")
-    return 0
 
 
 @coordinator.command()
 @click.option("--host", default="127.0.0.1", help="The address to listen on. [127.0.0.1: this machine alone]")
 @click.option("--port", type=click.IntRange(0, 65535), default=8477, help="The port; 0 takes a free one. [8477]")
 @click.option("--name", "names", multiple=True, metavar="NAME", help="A name that a proxy has for it: jobs.example.com")
-@reports
-def serve(host: str, port: int, names: tuple[str, ...]) -> int:
+def serve(host: str, port: int, names: tuple[str, ...]) -> None:
     """Serve the HTTP API: what the commands for jobs do.
 
     Every request needs a token: that of LEAVEN_TOKEN, or one that is written to the folder of jobs. `leaven coordinator
@@ -366,35 +281,29 @@ def serve(host: str, port: int, names: tuple[str, ...]) -> int:
     from leaven.jobs.settings import load_settings
 
     server.serve(load_settings(), host, port, echo, names)
-    return 0
 
 
 @coordinator.command()
 @click.option("--renew", is_flag=True, help="Make a new one; servers that are running take it at once.")
-@reports
-def token(renew: bool) -> int:
+def token(renew: bool) -> None:
     """Print the token of the HTTP API. Anyone who has it can run programs as you."""
     from leaven.jobs import server
     from leaven.jobs.settings import load_settings
 
     echo(server.read_token(load_settings(), renew=renew))
-    return 0
 
 
 @coordinator.command()
-@reports
-def stop() -> int:
+def stop() -> None:
     """Stop the coordinator. Jobs that are running go on, and the next one takes them over."""
     from leaven.jobs import coordinator as process
 
     settings, store = _open()
     echo("stopped" if process.stop(settings, store) else "no coordinator is running")
-    return 0
 
 
 @coordinator.command()
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
-@reports
 def status(as_json: bool) -> int:
     """Print whether a coordinator is running, where, and how many jobs there are."""
     from leaven.cli import job_tables
@@ -408,8 +317,7 @@ def status(as_json: bool) -> int:
 @click.option("--jobs", type=click.IntRange(min=0), help="The most jobs at a time.")
 @click.option("--cpus", type=click.IntRange(min=0), help="The most cores.")
 @click.option("--gpus", type=click.IntRange(min=0), help="The most GPUs.")
-@reports
-def quota(user: str | None, **limits: int | None) -> int:
+def quota(user: str | None, **limits: int | None) -> None:
     """Print the quotas of users, or set that of USER; `*` are all that have none of their own.
 
     Without a limit, the quota of USER is removed.
@@ -421,31 +329,26 @@ def quota(user: str | None, **limits: int | None) -> int:
         requests.set_quota(store, user, limits)
     for name, given in sorted(requests.quotas(store).items()):
         echo(f"{name}: {', '.join(f'{number} {what}' for what, number in given.items())}")
-    return 0
 
 
 @coordinator.command()
 @click.argument("file", type=click.Path(path_type=Path))
-@reports
-def backup(file: Path) -> int:
+def backup(file: Path) -> None:
     """Write a copy of the store of jobs to FILE, also while a coordinator is running."""
     from leaven.jobs import requests
 
     _, store = _open()
     count = requests.backup(store, file)
     echo(f"{file}: {count:,} job{'s' * (count != 1)}")
-    return 0
 
 
 @coordinator.command()
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--replace", "replaces", is_flag=True, help="Also if the store has jobs, which are lost.")
-@reports
-def restore(file: Path, replaces: bool) -> int:
+def restore(file: Path, replaces: bool) -> None:
     """Fill the store of jobs with a copy that `leaven coordinator backup` wrote."""
     from leaven.jobs import requests
 
     settings, store = _open()
     count = requests.restore(store, settings, file, replaces=replaces)
     echo(f"restored {count:,} job{'s' * (count != 1)}")
-    return 0

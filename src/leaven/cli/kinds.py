@@ -3,6 +3,7 @@
 from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from leaven.catalog.card import KINDS
 
@@ -25,9 +26,7 @@ class Kind(click.ParamType[str]):
             self.fail(f"`{value}` is not a kind; {hint}", param, ctx)
         return words[word]
 
-    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> "list[Any]":
-        from click.shell_completion import CompletionItem
-
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
         return [CompletionItem(kind) for kind in KINDS if kind.startswith(incomplete)]
 
 

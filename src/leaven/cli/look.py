@@ -1,31 +1,27 @@
 """`leaven look`: what a recipe trains on, as a picture."""
 
 import os
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any
 
-from leaven.cli.printing import echo
+from leaven.cli.printing import echo, echo_problem
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR
 from leaven.cli.run import compile_recipe
-from leaven.pictures.batch import Rows, draw_batch
+from leaven.pictures.batch import draw_batch
 from leaven.pictures.figure import CantDraw, check_installed, format_of
 from leaven.statements.options import Options
 
 if TYPE_CHECKING:
     from leaven.lab.look import SplitName
     from leaven.plan.plan import Plan
-    from leaven.runtime.data.batches import Data
-
-Seen = TypeVar("Seen")
 
 
 def draw_look(word: str, options: Options, file: Path | None, split: "SplitName", epoch: int) -> int:
     """Draw the first batch of a recipe and a sample after each transform, or print its texts; the exit code."""
     plan = compile_recipe(word, options, requires_args=True)[2]
     if plan.data.eval.is_tokenizing and file is None:
-        lines = _seen(plan, split, epoch, look_at_texts)
+        lines = _seen(plan, split, epoch)
         echo("\n".join(lines or ()))
         return 0 if lines is not None else 1
     recipe = Path("recipe" if word == "-" else word)
@@ -34,42 +30,26 @@ def draw_look(word: str, options: Options, file: Path | None, split: "SplitName"
         format_of(file)
         check_installed("`leaven look`")
     except CantDraw as problem:
-        echo(f"error: {problem}", err=True)
+        echo_problem(str(problem))
         return USAGE_ERROR
     if plan.data.eval.is_tokenizing:
-        echo("error: texts are printed, not drawn; leave out -o", err=True)
+        echo_problem("texts are printed, not drawn; leave out -o")
         return USAGE_ERROR
-    sections = _seen(plan, split, epoch, look_at_images)
+    sections = _seen(plan, split, epoch)
     if sections is None:
         return 1
     try:
         draw_batch(sections, file)
     except OSError as problem:
-        echo(f"error: can't write {file}: {problem.strerror}", err=True)
+        echo_problem(f"can't write {file}: {problem.strerror}")
         return CANT_WRITE
     echo(file)
     return 0
 
 
-def look_at_images(plan: "Plan", data: "Data", split: "SplitName", epoch: int) -> Sequence[Rows]:
-    from leaven.lab.look import look
-
-    return look(plan, data, split, epoch)
-
-
-def look_at_texts(plan: "Plan", data: "Data", split: "SplitName", epoch: int) -> list[str]:
-    from leaven.lab.look_texts import look
-
-    return look(data, split, epoch)
-
-
-def _seen(
-    plan: "Plan",
-    split: "SplitName",
-    epoch: int,
-    look: "Callable[[Plan, Data, SplitName, int], Seen]",
-) -> "Seen | None":
+def _seen(plan: "Plan", split: "SplitName", epoch: int) -> Any:
     """What there is to see of the data of a program; None where it fails, which is reported as by the program."""
+    from leaven.lab.look import look, look_at_texts
     from leaven.lab.program import Program, seed_of
     from leaven.program.files import write_program
     from leaven.runtime.failures import Failure, show_cautions, unexpected
@@ -82,7 +62,8 @@ def _seen(
         try:
             program = Program(file.parent)
             data = program.build_data(seed_of(plan, program.args))
-            return look(plan, data, split, epoch)
+            is_of_texts = plan.data.eval.is_tokenizing
+            return look_at_texts(data, split, epoch) if is_of_texts else look(plan, data, split, epoch)
         except Exception as problem:
             if os.environ.get("LEAVEN_DEBUG"):
                 raise

@@ -12,7 +12,7 @@ import click
 
 from leaven import __version__
 from leaven.cache.store_limit import StoreError, chosen_limit
-from leaven.cli import bundle, completion, jobs
+from leaven.cli import bundle, cache, completion, environments, jobs
 from leaven.cli.command_group import Commands
 from leaven.cli.kinds import Kind
 from leaven.cli.printing import echo, echo_painted, echo_raw
@@ -20,6 +20,7 @@ from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, RecipeCommand, re
 
 INTERRUPTED = 130  # the exit code that shells use for Ctrl-C
 OUR_BUG = 70  # EX_SOFTWARE
+_PATH = click.Path(path_type=Path)
 
 
 @click.group(
@@ -114,7 +115,7 @@ def inspect(recipes: list[Any], options: Any, run_code: bool) -> None:
 
 
 @leaven.command("format")
-@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RECIPE...")
+@click.argument("files", nargs=-1, required=True, type=_PATH, metavar="RECIPE...")
 @click.option("--check", "only_check", is_flag=True, help="Change nothing; exit code 1 if a file would change.")
 @click.option("--diff", is_flag=True, help="Print the changes as a diff, and change nothing.")
 def format_command(files: tuple[Path, ...], only_check: bool, diff: bool) -> None:
@@ -179,7 +180,7 @@ def explain(id: str | None) -> None:
 
     ID is the id of a report (unknown-layer) or a name (mixup). Without it, all ids of reports are listed.
     """
-    from leaven.cli.explain import print_explanation
+    from leaven.cli.catalog import print_explanation
 
     sys.exit(print_explanation(id))
 
@@ -226,7 +227,7 @@ def plan(recipes: list[Any], options: Any) -> None:
 
 
 @leaven.command(cls=RecipeCommand)
-@click.option("-o", "--program", type=click.Path(path_type=Path), help="Write it to a file, such as train.py.")
+@click.option("-o", "--program", type=_PATH, help="Write it to a file, such as train.py.")
 @click.option("--standalone", is_flag=True, help="Write a program that runs without Leaven.")
 def generate(recipes: list[Any], options: Any, program: Path | None, standalone: bool) -> None:
     """Print the PyTorch program of a recipe.
@@ -239,9 +240,7 @@ def generate(recipes: list[Any], options: Any, program: Path | None, standalone:
 
 
 @leaven.command(cls=RecipeCommand)
-@click.option(
-    "-o", "--picture", type=click.Path(path_type=Path), help="Where to draw it. [beside the recipe: dogs_look.png]"
-)
+@click.option("-o", "--picture", type=_PATH, help="Where to draw it. [beside the recipe: dogs_look.png]")
 @click.option("--split", type=click.Choice(["train", "val", "test"]), default="train", help="Which split. [train]")
 @click.option("--epoch", type=click.IntRange(min=1), default=1, help="Of which epoch the first batch is drawn. [1]")
 def look(recipes: list[Any], options: Any, picture: Path | None, split: Any, epoch: int) -> None:
@@ -289,8 +288,8 @@ def resume(folder: Path, epochs: str | None, devices: int | None) -> None:
 
 
 @leaven.command()
-@click.argument("place", metavar="RUN", type=click.Path(path_type=Path), shell_complete=completion.unfinished_runs)
-@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write only this bundle; the run may go on.")
+@click.argument("place", metavar="RUN", type=_PATH, shell_complete=completion.unfinished_runs)
+@click.option("-o", "--output", type=_PATH, help="Write only this bundle; the run may go on.")
 def finish(place: Path, output: Path | None) -> None:
     """Save the model of a run that was stopped.
 
@@ -305,60 +304,13 @@ def finish(place: Path, output: Path | None) -> None:
     finish_run(place, output)
 
 
-leaven.add_command(bundle.predict)
-leaven.add_command(bundle.evaluate)
-leaven.add_command(bundle.export)
+for _command in (bundle.predict, bundle.evaluate, bundle.export):
+    leaven.add_command(_command)
+for _command in (jobs.submit, jobs.jobs, environments.env, jobs.coordinator, jobs.pack):
+    leaven.add_command(_command)
 
 
-leaven.add_command(jobs.submit)
-leaven.add_command(jobs.jobs)
-leaven.add_command(jobs.env)
-leaven.add_command(jobs.coordinator)
-leaven.add_command(jobs.pack)
-
-
-@leaven.group(cls=Commands)
-def cache() -> None:
-    """List, verify and clear what runs have stored.
-
-    Runs store what can't change, such as the outputs of frozen layers, to compute it only once. LEAVEN_CACHE sets the
-    folder, LEAVEN_STORE_LIMIT how large it may become (20GB); then the least recently used entries are removed.
-    """
-
-
-@cache.command("list")
-@click.option("--json", "as_json", is_flag=True, help="Print it as JSON, with every entry.")
-def list_cache(as_json: bool) -> None:
-    """List what is stored, with its size and last use."""
-    from leaven.cli.cache import print_list
-
-    sys.exit(print_list(as_json))
-
-
-@cache.command("verify")
-def verify_cache() -> None:
-    """Find damaged entries, and remove them.
-
-    Every entry is read and compared with its checksum. The exit code is 1 if one was damaged. Runs do the same with
-    what they use.
-    """
-    from leaven.cli.cache import verify_entries
-
-    sys.exit(verify_entries())
-
-
-@cache.command("clear")
-@click.argument("ids", nargs=-1, metavar="[ID]...", shell_complete=completion.stored)
-@click.option("--older-than", metavar="TIME", help="Only what has not been used for so long: 30d, 12h, 90m.")
-def clear_cache(ids: tuple[str, ...], older_than: str | None) -> None:
-    """Remove what is stored.
-
-    An ID is one that `leaven cache list` prints; without one, everything is removed. Runs in progress keep what they
-    have opened.
-    """
-    from leaven.cli.cache import clear_entries
-
-    sys.exit(clear_entries(ids, older_than))
+leaven.add_command(cache.cache)
 
 
 @leaven.command("completion")

@@ -38,7 +38,9 @@ def write_first_recipe(
         raise click.UsageError("no folder given. For example: leaven new photos")
 
     def looked(word: str) -> Look:
-        return look_and_ask(_path(word), options, can_ask=can_ask, err=is_printed)
+        if not word.strip():
+            raise click.UsageError("the folder name is empty. For example: leaven new photos")
+        return look_and_ask(Path(os.path.expanduser(word)), options, can_ask=can_ask, err=is_printed)
 
     asked = "Which folder holds the images?"
     look = looked(folder) if folder is not None else click.prompt(asked, value_proc=looked, err=is_printed)
@@ -46,16 +48,14 @@ def write_first_recipe(
     echo(look.seen, err=is_printed)
     models = suggested_models(look, scratch)
     if model is None:
-        model = _ask_model(models, err=is_printed) if can_ask else next(iter(models))
+        model = next(iter(models))
+        if can_ask:
+            for name, use in models.items():
+                echo(f"  {name:<20} {use}", err=is_printed)
+            model = str(click.prompt("Which model to start from?", default=model, err=is_printed))
     if epochs is None and can_ask and isinstance(look, FolderLook) and look.noun == "images":
         epochs = click.prompt("How many epochs?", default=EPOCHS, type=click.IntRange(min=1), err=is_printed)
     _write(first_recipe(look, target, model, epochs, scratch), target, is_printed=is_printed)
-
-
-def _path(word: str) -> Path:
-    if not word.strip():
-        raise click.UsageError("the folder name is empty. For example: leaven new photos")
-    return Path(os.path.expanduser(word))
 
 
 def look_and_ask(path: Path, options: TableOptions, *, can_ask: bool, err: bool) -> Look:
@@ -88,14 +88,16 @@ def _answered(guess: Guess, options: TableOptions, *, err: bool) -> TableOptions
     return replace(options, **about)
 
 
-def _ask_model(models: dict[str, str], *, err: bool) -> str:
-    for name, use in models.items():
-        echo(f"  {name:<20} {use}", err=err)
-    return str(click.prompt("Which model to start from?", default=next(iter(models)), err=err))
-
-
 def _write(text: str, target: Path, *, is_printed: bool) -> None:
-    if not _is_right(text, target):
+    """Write the recipe if it has no errors; an unknown model is reported before."""
+    from leaven.cli.recipe_command import print_reports
+    from leaven.language.source import Source
+    from leaven.rules.checker import check
+
+    checked = check(Source(str(target), text, target.parent))
+    if checked.recipe is None:
+        print_reports([d for d in checked.diagnostics if d.is_error], err=True)
+        echo("nothing was written", err=True)
         sys.exit(1)
     if is_printed:
         echo_file(text)
@@ -120,16 +122,3 @@ def _target(output: str, force: bool) -> Path:
     if not target.parent.is_dir():
         raise click.UsageError(f"the folder {target.parent} does not exist")
     return target
-
-
-def _is_right(text: str, target: Path) -> bool:
-    """Whether the recipe has no errors; an unknown model is reported before anything is written."""
-    from leaven.cli.recipe_command import print_reports
-    from leaven.language.source import Source
-    from leaven.rules.checker import check
-
-    checked = check(Source(str(target), text, target.parent))
-    if checked.recipe is None:
-        print_reports([d for d in checked.diagnostics if d.is_error], err=True)
-        echo("nothing was written", err=True)
-    return checked.recipe is not None

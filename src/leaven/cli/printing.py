@@ -5,6 +5,8 @@ What they print has names of files, classes and models in it, and what exception
 
 import json
 import sys
+from collections.abc import Container, Sequence
+from itertools import zip_longest
 from typing import Any
 
 import click
@@ -15,6 +17,24 @@ from leaven.terminal.visible import visible_lines, visible_output
 def echo(text: object = "", *, err: bool = False, nl: bool = True) -> None:
     """Print a text; what would command the terminal is shown as a symbol."""
     click.echo(visible_lines(str(text)), err=err, nl=nl)
+
+
+def echo_problem(headline: str, help: str = "") -> None:
+    """Print what can't be done, in a line or two."""
+    echo(f"error: {headline}", err=True)
+    if help:
+        echo(f"help: {help}", err=True)
+
+
+def aligned(rows: Sequence[Sequence[str]], numbers: Container[int] = ()) -> list[str]:
+    """The lines of a table; the cells of columns with numbers are flush right."""
+    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+    return [
+        "  ".join(
+            cell.rjust(widths[at]) if at in numbers else cell.ljust(widths[at]) for at, cell in enumerate(row)
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def echo_painted(text: str, *, color: bool, err: bool = False, nl: bool = True) -> None:

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from leaven.cli import completion
 from leaven.cli.printing import echo_painted
 from leaven.language.source import flag_of
 
 if TYPE_CHECKING:
-    from click.shell_completion import CompletionItem
-
     from leaven.language import syntax
     from leaven.language.diagnostics import Diagnostic
     from leaven.language.source import Source
@@ -85,18 +84,20 @@ class RecipeCommand(click.Command):
         dashed = [word for word in recipes if word.startswith("-") and word != "-" and not Path(word).exists()]
         if not dashed and (not args or not all(map(_can_be_read_again, recipes))):  # the checker reports these too
             return
+        from leaven.catalog.lookup import nearest
         from leaven.messages.habits import is_known
 
         known = [flag_of(name) for name in declared(recipes)]
         options = [name for param in self.get_params(ctx) for name in param.opts if name.startswith("--")]
         unknown = [flag_of(arg) for arg in args if flag_of(arg) not in known and not is_known(arg)]
         for word in (*dashed, *unknown):
-            near = _nearest_flag(word, (*known, *options))
+            names = nearest(word.lstrip("-"), [flag[2:] for flag in (*known, *options)], limit=1)
+            near = f"--{names[0]}" if names else None
             if word in dashed or near in options:
                 hint = f"Did you mean `{near}`?" if near else f"`leaven {ctx.info_name} --help` lists them."
                 raise click.UsageError(f"unknown option `{word}`. {hint}", ctx)
 
-    def shell_complete(self, ctx: click.Context, incomplete: str) -> "list[CompletionItem]":
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         return [*completion.recipe_options(ctx, incomplete), *super().shell_complete(ctx, incomplete)]
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
@@ -155,13 +156,6 @@ def _as_option(word: str, recipe: str) -> str | None:
     return next(
         (one for one in candidates if exit_code(check(source, options_of(one)).diagnostics) != USAGE_ERROR), None
     )
-
-
-def _nearest_flag(word: str, flags: Iterable[str]) -> str | None:
-    from leaven.catalog.lookup import nearest
-
-    near = nearest(word.lstrip("-"), [flag[2:] for flag in flags], limit=1)
-    return f"--{near[0]}" if near else None
 
 
 def _help_row(name: str, arg: "syntax.Arg") -> tuple[str, str]:

@@ -11,7 +11,7 @@ from typing import NoReturn
 
 import click
 
-from leaven.cli.printing import echo, echo_file, echo_painted
+from leaven.cli.printing import echo, echo_file, echo_painted, echo_problem
 from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, exit_code, print_reports, source_or_exit
 from leaven.files.atomic_files import write_text
 from leaven.formats import run_folder, sweep_folder
@@ -47,15 +47,18 @@ def print_plan(word: str, options: Options) -> None:
 
 def write_program(word: str, options: Options, output: Path | None, *, is_standalone: bool) -> None:
     """Print the program, or write it to a file."""
-    is_printed = output is None or str(output) == "-"
-    file = "program.py" if output is None or is_printed else output.name
-    folder = Path() if output is None or is_printed else output.parent
+    from leaven.program.standalone import obstacles, standalone
+
+    output = None if str(output) == "-" else output
+    file, folder = (output.name, output.parent) if output is not None else ("program.py", Path())
     source = source_or_exit(word)
     start = folder if move_together(folder, source.folder) else source.folder
     with started_in(start):
         plan = _compiled(source, options)[1]
-    text = _standalone(plan, file) if is_standalone else emit(plan, file)
-    if output is None or is_printed:
+    if is_standalone and (found := obstacles(plan)):
+        _fail(f"there can't be a standalone program of this recipe: {found[0]}; the normal program can")
+    text = standalone(plan, file) if is_standalone else emit(plan, file)
+    if output is None:
         echo_file(text)
         return
     try:
@@ -76,15 +79,6 @@ def _command(program: Path, start: Path, python: str) -> str:
         return f"`{python} {shlex.quote(str(program))}`"
     file = program.name if program.parent == start else str(program.resolve())
     return f"`cd {shlex.quote(str(start))} && {python} {shlex.quote(file)}`"
-
-
-def _standalone(plan: Plan, file: str) -> str:
-    from leaven.program.standalone import obstacles, standalone
-
-    found = obstacles(plan)
-    if found:
-        _fail(f"there can't be a standalone program of this recipe: {found[0]}; the normal program can")
-    return standalone(plan, file)
 
 
 def start_run(
@@ -226,7 +220,5 @@ def _typed() -> str:
 
 
 def _fail(headline: str, help: str = "", *, code: int = USAGE_ERROR) -> NoReturn:
-    echo(f"error: {headline}", err=True)
-    if help:
-        echo(f"help: {help}", err=True)
+    echo_problem(headline, help)
     sys.exit(code)

@@ -28,7 +28,7 @@ def write_atomically(file: Path, write: Callable[[Path], object], new_mode: int 
     mode = file.stat().st_mode if file.exists() else None
     if mode is not None and not (mode & 0o222 and os.access(file, os.W_OK)):
         raise PermissionError(errno.EACCES, "it is marked as read-only")
-    temporary = file.with_name(f".{file.name.lstrip('.')}.{os.getpid()}-{os.urandom(4).hex()}")
+    temporary = beside(file)
     try:
         if new_mode is not None:
             os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, new_mode))
@@ -40,6 +40,11 @@ def write_atomically(file: Path, write: Callable[[Path], object], new_mode: int 
         temporary.replace(file)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def beside(place: Path) -> Path:
+    """A path beside a place that no other process uses; its name begins with a dot."""
+    return place.with_name(f".{place.name.lstrip('.')}.{os.getpid()}-{os.urandom(4).hex()}")
 
 
 def write_text(file: Path, text: str, new_mode: int | None = None) -> None:

@@ -1,4 +1,5 @@
-"""The training data as a picture: the first batch with its labels, and a sample after each transform.
+"""The training data as a picture: the first batch with its labels, and a sample after each transform; of texts, the
+tokens of the first batch.
 
 The data is that of the program, so a batch is the one that a run trains on. What techniques do to whole batches, such
 as mixup, comes later and is not shown.
@@ -22,15 +23,14 @@ from leaven.runtime.failures import Failure
 
 SplitName = Literal["train", "val", "test"]
 MOST = 32  # images of a batch
+MOST_TEXTS = 16  # of a batch
+WIDEST = 110  # letters of a line
 _SLACK = 0.05  # by which pixels may leave the range from 0 to 1, as interpolation makes them
 
 
 def look(plan: Plan, data: Data, split: SplitName = "train", epoch: int = 1) -> list[Rows]:
     """The stages of a sample, and the first batch of an epoch."""
-    part = getattr(data, split)
-    batch = next(iter(part.batches(epoch - 1)), None) if len(part) else None
-    if batch is None:
-        raise Failure(f"the data has no samples for {split}")
+    title, images, targets = _first_batch(data, split, epoch)
     is_train = split == "train"
     transforms = transforms_in(data.train_transform if is_train else data.eval_transform)
     # the recipe's name of each transform; empty for one that is only a part of another
@@ -38,19 +38,40 @@ def look(plan: Plan, data: Data, split: SplitName = "train", epoch: int = 1) -> 
     names = [call.call.text or call.call.target if isinstance(call, Bound) else call.text for call in calls]
     if len(calls) != len(transforms):  # the data is built by user code
         names = [type(transform).__name__ for transform in transforms]
-    stages = _stages(part.stages(epoch - 1), transforms, names, data)
-    title = f"{split}, epoch {epoch}" if is_train else split
-    return [Rows("a sample after each transform", stages), _batch(title, data, batch, transforms)]
-
-
-def _batch(title: str, data: Data, batch: tuple[Any, Any], transforms: Sequence[Any]) -> Rows:
-    images, targets = batch
+    stages = _stages(getattr(data, split).stages(epoch - 1), transforms, names, data)
     shown = [
         Tile(_marked(data, pixels(image, transforms), one), data.samples.caption(one, data.target))
         for image, one in zip(images[:MOST], targets[:MOST], strict=True)
     ]
     count = f"{len(shown)} of {len(images)} images" if len(images) > len(shown) else f"{len(images)} images"
-    return Rows(f"first batch: {title}, {count}", shown)
+    return [Rows("a sample after each transform", stages), Rows(f"{title}, {count}", shown)]
+
+
+def look_at_texts(data: Data, split: SplitName, epoch: int) -> list[str]:
+    """The labels and tokens of the first batch of an epoch, line by line."""
+    title, inputs, targets = _first_batch(data, split, epoch)
+    counted = inputs["attention_mask"].bool()
+    padding = 100 * (1 - float(counted.float().mean()))
+    size = f"{len(targets)} texts of up to {counted.shape[1]} tokens, {padding:.0f} % padding"
+    labels = [data.samples.caption(one, data.target).replace("\n", ", ") for one in targets[:MOST_TEXTS]]
+    width = max(map(len, labels))
+    rows = []
+    for label, ids, kept in zip(labels, inputs["input_ids"], counted, strict=False):
+        tokenizer: Any = data.eval_transform
+        tokens = " ".join(tokenizer.tokens({"input_ids": ids[kept]}))
+        shown = tokens if len(tokens) <= WIDEST else f"{tokens[: WIDEST - 1]}…"
+        rows.append(f"{label:<{width}}  {shown}")
+    more = [f"… and {len(targets) - MOST_TEXTS} more"] if len(targets) > MOST_TEXTS else []
+    return [f"{title}, {size}", "", *rows, *more]
+
+
+def _first_batch(data: Data, split: SplitName, epoch: int) -> tuple[str, Any, Any]:
+    """The first batch of an epoch: a title, the inputs and the targets."""
+    part = getattr(data, split)
+    batch = next(iter(part.batches(epoch - 1)), None) if len(part) else None
+    if batch is None:
+        raise Failure(f"the data has no samples for {split}")
+    return f"first batch: {split}{f', epoch {epoch}' if split == 'train' else ''}", *batch
 
 
 def _marked(data: Data, shown: np.ndarray | None, one: Any) -> np.ndarray | None:

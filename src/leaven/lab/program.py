@@ -26,7 +26,11 @@ class Program:
     def __init__(self, folder: Path) -> None:
         self.file = folder / PROGRAM
         self.module = load_module(self.file, f"leaven_program_{id(self.file)}")
-        self.args = _arguments(self.module, folder)
+        command, sys.argv = sys.argv, [str(self.file), "--resume", str(folder)]  # whatever this process was started by
+        try:
+            self.args: argparse.Namespace = self.module.parse_args()
+        finally:
+            sys.argv = command
 
     def build_data(self, seed: int) -> Data:
         """The data of the program, whose construction may draw from the global generators."""
@@ -84,13 +88,3 @@ def _called(statement: ast.stmt) -> list[str]:
     """The functions of the program that a statement calls."""
     calls = [node.func for node in ast.walk(statement) if isinstance(node, ast.Call)]
     return [function.id for function in calls if isinstance(function, ast.Name)]
-
-
-def _arguments(program: ModuleType, folder: Path) -> argparse.Namespace:
-    """The program's arguments, whatever command line this process has."""
-    command, sys.argv = sys.argv, [str(folder / PROGRAM), "--resume", str(folder)]
-    try:
-        found: argparse.Namespace = program.parse_args()
-    finally:
-        sys.argv = command
-    return found

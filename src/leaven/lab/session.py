@@ -118,7 +118,9 @@ class Session:
             phase = self._turn.phase
             self._turn.go()
             loss = phase.losses.last if phase is not None else None
-        self._turn.raise_problem()
+        problem, self._turn.problem = self._turn.problem, None
+        if problem is not None:
+            raise problem
         return loss
 
     def close(self) -> None:
@@ -151,7 +153,7 @@ class _Turn:
     def __init__(self) -> None:
         self.phase: Phase | None = None
         self.is_over = False
-        self._problem: BaseException | None = None
+        self.problem: BaseException | None = None  # what went wrong in the program
         self._is_stopped = False
         self._may_go = threading.Semaphore(0)
         self._has_arrived = threading.Semaphore(0)
@@ -183,15 +185,9 @@ class _Turn:
 
     def end(self, problem: BaseException | None) -> None:
         self.is_over = True
-        self._problem = None if isinstance(problem, Stopped) else problem
+        self.problem = None if isinstance(problem, Stopped) else problem
         self._has_arrived.release()
 
     def stop(self) -> None:
         self._is_stopped = True
         self._may_go.release()
-
-    def raise_problem(self) -> None:
-        """Raise what went wrong in the program."""
-        problem, self._problem = self._problem, None
-        if problem is not None:
-            raise problem

@@ -35,12 +35,6 @@ def wants_color(stream: TextIO) -> bool:
 
 def painter(color: bool) -> Paint:
     """A function that colours a text by its role, or leaves it as it is."""
-    return _paint_ansi if color else _paint_nothing
-
-
-def _paint_ansi(role: str, text: str) -> str:
-    return f"\x1b[{_STYLES[role]}m{text}\x1b[0m" if text else ""
-
-
-def _paint_nothing(role: str, text: str) -> str:
-    return text
+    if not color:
+        return lambda role, text: text
+    return lambda role, text: f"\x1b[{_STYLES[role]}m{text}\x1b[0m" if text else ""

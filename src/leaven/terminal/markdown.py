@@ -24,12 +24,17 @@ _RULE = re.compile(r":?-+:?")
 
 def render(text: str, width: int, paint: Paint, paint_recipe: PaintRecipe) -> str:
     """A page for a terminal of that width."""
+    width = min(width - 1, _WIDEST)
     lines: list[str] = []
-    for block in _blocks(text.splitlines()):
-        if block[0].startswith(_FENCE):
-            rendered = _code(block[0].removeprefix(_FENCE).split(), block[1:], paint, paint_recipe)
+    for first, *rest in _blocks(text.splitlines()):
+        if first.startswith(_FENCE):
+            rendered = _code(first.removeprefix(_FENCE).split(), rest, paint, paint_recipe)
+        elif first.startswith("#"):
+            rendered = [paint("headline", _plain(first.lstrip("# "))), *_prose(rest, width, paint)]
+        elif first.startswith("|"):
+            rendered = _table([line for line in (first, *rest) if line.startswith("|")], paint)
         else:
-            rendered = _rendered(block, min(width - 1, _WIDEST), paint)
+            rendered = _prose([first, *rest], width, paint)
         lines += [*([""] if lines else []), *rendered]
     return "\n".join(lines) + "\n"
 
@@ -53,15 +58,6 @@ def _blocks(lines: list[str]) -> Iterator[list[str]]:
                 block = []
     if block:
         yield block
-
-
-def _rendered(block: list[str], width: int, paint: Paint) -> list[str]:
-    first = block[0]
-    if first.startswith("#"):
-        return [paint("headline", _plain(first.lstrip("# "))), *_prose(block[1:], width, paint)]
-    if first.startswith("|"):
-        return _table([line for line in block if line.startswith("|")], paint)
-    return _prose(block, width, paint)
 
 
 def _prose(lines: list[str], width: int, paint: Paint) -> list[str]:

@@ -20,7 +20,7 @@ from torchvision.ops.misc import FrozenBatchNorm2d
 from torchvision.transforms import v2 as T
 
 from leaven import runtime
-from leaven.cli.drawing import draw_predictions
+from leaven.cli.bundle import draw_predictions
 from leaven.formats.target import BadTarget
 from leaven.pictures.objects import Mark, draw_objects
 from leaven.runtime.data.places import Place

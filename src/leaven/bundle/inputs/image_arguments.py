@@ -2,13 +2,14 @@
 
 import glob
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from leaven.bundle.inputs.opening import HEIC_ENDINGS
+from leaven.bundle.inputs.tables import rows_of
 from leaven.formats.finding import BadSource
 from leaven.formats.image_folder import IMAGE_ENDINGS, files_below, is_image
-from leaven.formats.tables import Embedded, Layout, is_table_like, layout_like, open_table
+from leaven.formats.tables import Embedded, Layout, is_table_like
 from leaven.runtime.failures import Failure
 from leaven.sources.columns import ImageColumn
 
@@ -56,37 +57,28 @@ def find_images(
             problems += wrong
             continue
         try:
-            images |= _present(given, dict(_rows(Path(given), column, layout, root)))
+            images |= _named_by(given, column, layout, root)
         except Failure as problem:
             problems.append(problem)
+        except BadSource as problem:
+            problems.append(Failure(f"{Path(given)} can't be read: {problem.finding.fact}"))
     return images, problems
 
 
-def _present(table: str, rows: dict[str, str | bytes]) -> dict[str, str | bytes]:
-    """The rows of a table; a Failure where there are none, or where their paths don't seem to start here."""
-    if not rows:
+def _named_by(table: str, column: ImageColumn, layout: Layout, root: Path | None) -> dict[str, str | bytes]:
+    """The images of a table; a Failure where there are none, or where their paths don't seem to start here."""
+    file = Path(table)
+    images: dict[str, str | bytes] = {}
+    for place, cells in rows_of(file, column.columns, layout, "name the one with the images by `--image`"):
+        image = column.read(place, cells)
+        if isinstance(image, Embedded):
+            images[image.name or place] = image.content
+        else:
+            path = str((root or file.parent) / image)
+            images[path] = path
+    if not images:
         raise Failure(f"{table} has no rows")
-    first = next(iter(rows.values()))
-    if isinstance(first, str) and not any(isinstance(file, str) and os.path.exists(file) for file in rows.values()):
+    first = next(iter(images.values()))
+    if isinstance(first, str) and not any(isinstance(path, str) and os.path.exists(path) for path in images.values()):
         raise Failure(f"{table} names {first}, which does not exist", "say where its paths start by `--root`")
-    return rows
-
-
-def _rows(file: Path, column: ImageColumn, layout: Layout, root: Path | None) -> Iterator[tuple[str, str | bytes]]:
-    try:
-        table = open_table(file, layout_like(file, column.columns, layout))
-        there = table.columns()
-        if column.column not in there:
-            help = f"its columns are {', '.join(there[:8])}; name the one with the images by `--image`"
-            raise Failure(f"{file} has no column `{column.column}`", help)
-        for place, cells in table.rows(column.columns):
-            image = column.read(place, cells)
-            if isinstance(image, Embedded):
-                yield image.name or place, image.content
-            else:
-                path = (root or file.parent) / image
-                yield str(path), str(path)
-    except BadSource as problem:
-        raise Failure(f"{file} can't be read: {problem.finding.fact}") from None
-    except (OSError, ValueError) as problem:
-        raise Failure(f"{file} can't be read: {getattr(problem, 'strerror', None) or problem}") from None
+    return images

@@ -16,10 +16,9 @@ from torch import Tensor, nn
 
 from leaven.bundle.inputs.image_arguments import find_files, find_images, is_folder_or_pattern
 from leaven.bundle.inputs.opening import as_image
-from leaven.bundle.inputs.protocol import Example, Exported, Meant, Size
-from leaven.bundle.inputs.table_layout import layout_of, layout_to_json
-from leaven.bundle.measured import Measured
-from leaven.formats.tables import PLAIN, Layout, is_table_like, layout_like, open_table
+from leaven.bundle.inputs.protocol import Example, Exported, Meant, Measured, Size
+from leaven.bundle.inputs.tables import FromTable, table_of
+from leaven.formats.tables import layout_like, open_table
 from leaven.formats.target import Known, Target
 from leaven.runtime.data.datasets import Dataset, table
 from leaven.sources.columns import ImageColumn
@@ -33,7 +32,7 @@ _READY: dict[str, tuple[type, ...]] = {"image": (), "array": (np.ndarray,), "ten
 
 
 @dataclass(frozen=True)
-class Images:
+class Images(FromTable):
     """Images, in the form in which the transforms take them.
 
     `size` is that of the training samples where the transforms don't change it (so all had one size, or they would not
@@ -44,9 +43,6 @@ class Images:
     kind: Literal["image", "array", "tensor"] = "image"
     mode: str = "RGB"
     size: tuple[int, ...] = ()
-    columns: tuple[str, ...] = ()  # of the table that named the files
-    layout: Layout = PLAIN  # of that table
-    ending: str = ""  # of the files, where it left that out
 
     noun: ClassVar[str] = "image"
     heading: ClassVar[str] = "file"
@@ -69,20 +65,13 @@ class Images:
     def read(cls, data: Mapping[str, Any]) -> "Images | None":
         match data:
             case {"kind": "image" | "array" | "tensor" as kind, "mode": str(mode), "size": list(size)}:
-                columns, ending = tuple(map(str, data.get("columns", ()))), str(data.get("ending", ""))
-                return cls(kind, mode, tuple(map(int, size)), columns, layout_of(data.get("layout")), ending)
+                return cls(kind, mode, tuple(map(int, size)), **table_of(data))
         return None
 
     def to_json(self) -> dict[str, Any]:
-        data: dict[str, Any] = {"kind": self.kind, "mode": self.mode, "size": list(self.size)}
-        data |= {"columns": list(self.columns)} if self.columns else {}
-        data |= {"ending": self.ending} if self.ending else {}
-        return {**data, **layout_to_json(self.layout)}
+        return {"kind": self.kind, "mode": self.mode, "size": list(self.size), **self.table_to_json()}
 
     # -- when it is saved
-
-    def with_columns(self, columns: Sequence[str], layout: Layout, ending: str = "") -> "Images":
-        return replace(self, columns=tuple(columns), layout=layout, ending=ending)
 
     def probes(self) -> Sequence["Images"]:
         """Images of two sizes; arrays and tensors have the size of the example."""
@@ -95,15 +84,12 @@ class Images:
         if self.kind == "tensor":
             return [torch.rand(self.size, generator=generator) for _ in range(GOLDEN)]
         channels = 1 if self.mode in ("L", "1") else len(self.mode)
-        return [_drawn(height, width, channels, generator) for height, width in self._golden_sizes(near)]
-
-    def _golden_sizes(self, near: tuple[int, int]) -> list[tuple[int, int]]:
-        """Heights and widths: those that are needed, or several near the given ones."""
+        height, width = near
+        sizes = [(height, width), (height + height // 4, width), (height, width + width // 3)]
         if self.kind == "array" or self.size:
             height, width = self.size[:2] if self.kind == "array" else self.size[::-1]
-            return [(height, width)] * GOLDEN
-        height, width = near
-        return [(height, width), (height + height // 4, width), (height, width + width // 3)]
+            sizes = [(height, width)] * GOLDEN
+        return [_drawn(height, width, channels, generator) for height, width in sizes]
 
     def large_inputs(self) -> list[Tensor]:
         return []  # the transforms decide the size
@@ -184,9 +170,6 @@ class Images:
         """A folder, or a file of annotations, as the task reads it."""
         is_annotations = path.suffix == ".json" and path.is_file()
         return task.folder(path, target, measured.columns) if path.is_dir() or is_annotations else None
-
-    def is_table(self, path: Path) -> bool:
-        return is_table_like(path, self.layout)
 
     def table(self, path: Path, measured: Measured, target: Known) -> Dataset:
         names = (measured.image,) if measured.image is not None else (*self.columns, "image")

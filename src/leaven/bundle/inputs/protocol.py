@@ -1,14 +1,14 @@
 """The kind of input of a bundle's model, as the rest of the bundle uses it without asking which kind it is."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 import torch
 from torch import Tensor, nn
 
-from leaven.bundle.measured import Measured
 from leaven.formats.tables import Layout
 from leaven.formats.target import Known, Target
 from leaven.runtime.data.datasets import Dataset
@@ -16,6 +16,21 @@ from leaven.runtime.failures import Failure
 from leaven.tasks.protocol import Task
 
 Size = int | tuple[int, int] | None  # of images, both sides alike or height and width
+LONGEST_NAME = 200  # letters of an input in a report
+SplitName = Literal["train", "val", "test", "all"]
+
+
+@dataclass(frozen=True)
+class Measured:
+    """Which labelled samples a user wants to measure: the data, which split of it, and which columns a table has."""
+
+    data: Any
+    split: SplitName | None
+    image: str | None  # none: that of the training
+    text: tuple[str, ...]  # none: those of the training
+    columns: tuple[str, ...]  # none: those usual for the task
+    root: str | os.PathLike[str] | None
+    on_bad_file: Literal["stop", "skip"] = "stop"
 
 
 class Example(NamedTuple):
@@ -128,3 +143,12 @@ class InputKind(Protocol):
         self, model: nn.Module, prepared: Sequence[Any], size: Size, *, shape: Sequence[int], preprocess: Any
     ) -> Exported:
         """The model for other programs, with a batch of the golden inputs, in the size that is asked for."""
+
+
+def name_of(given: Any, noun: str, number: int = 0) -> str:
+    """The name of an input in a report: its path, the text, or its place among the others, after the `noun`."""
+    if isinstance(given, str) and ("\n" in given or len(given) > LONGEST_NAME):
+        return f"“{given[:LONGEST_NAME].strip()}…”"
+    if isinstance(given, list | tuple):
+        return f"pair {number + 1}"
+    return os.fspath(given) if isinstance(given, str | os.PathLike) else f"{noun} {number + 1}"

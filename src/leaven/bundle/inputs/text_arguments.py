@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from leaven.formats.tables import PLAIN, Layout, formats, is_table_like, layout_like, open_table
+from leaven.bundle.inputs.tables import rows_of
+from leaven.formats.tables import PLAIN, Layout, formats, is_table_like
 from leaven.formats.texts import Text, parts_of
 from leaven.runtime.failures import Failure
 
@@ -49,7 +50,9 @@ def _meant(given: str, parts: int, columns: Sequence[str], layout: Layout) -> It
     elif not os.path.isfile(given):
         raise Failure(f"{given} {'is a folder' if os.path.isdir(given) else 'does not exist'}")
     elif is_table_like(Path(given), layout):
-        yield from _rows(Path(given), columns, layout)
+        for _, cells in rows_of(Path(given), columns, layout, "name one by `--text`"):
+            texts = tuple(str(cell or "") for cell in cells)
+            yield texts[0] if len(texts) == 1 else texts
     else:
         try:
             yield from _lines(Path(given).read_text(encoding="utf-8-sig"), given, parts)
@@ -69,19 +72,3 @@ def _lines(content: str, name: str, parts: int) -> Iterator[Text]:
         raise Failure(f"{name} has no texts in it")
     for line in lines:
         yield line if parts == 1 else tuple(line.split("\t"))
-
-
-def _rows(file: Path, columns: Sequence[str], layout: Layout) -> Iterator[Text]:
-    try:
-        table = open_table(file, layout_like(file, columns, layout))
-        there = table.columns()
-        if missing := [column for column in columns if column not in there]:
-            listed = ", ".join(there[:8])
-            raise Failure(f"{file} has no column `{missing[0]}`", f"its columns are {listed}; name one by `--text`")
-        for _, cells in table.rows(columns):
-            texts = tuple(str(cell or "") for cell in cells)
-            yield texts[0] if len(texts) == 1 else texts
-    except UnicodeDecodeError:
-        raise Failure(f"{file} is not UTF-8 text") from None
-    except (OSError, ValueError) as problem:
-        raise Failure(f"{file} can't be read: {getattr(problem, 'strerror', None) or problem}") from None

@@ -4,20 +4,18 @@ Decides which strings are a text that the model can be given, and which fixed te
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
 
-from leaven.bundle.inputs.protocol import Example, Exported, Meant, Size
-from leaven.bundle.inputs.table_layout import layout_of, layout_to_json
+from leaven.bundle.inputs.protocol import Example, Exported, Meant, Measured, Size, name_of
+from leaven.bundle.inputs.tables import FromTable, table_of
 from leaven.bundle.inputs.text_arguments import find_texts, in_one_line
 from leaven.bundle.labels import relabelled
-from leaven.bundle.measured import Measured
-from leaven.bundle.names import name_of
-from leaven.formats.tables import PLAIN, Layout, is_table_like, layout_like, split_tables
+from leaven.formats.tables import layout_like, split_tables
 from leaven.formats.target import Known, Target
 from leaven.formats.texts import Text, text_fault
 from leaven.runtime.data.datasets import Dataset, table, text_folder
@@ -32,13 +30,10 @@ _GOLDEN = (  # two each, for models that read pairs
 
 
 @dataclass(frozen=True)
-class Texts:
-    """Texts of one or two strings, which the model reads together; `columns` of a table had them in the training,
-    which was laid out as `layout` says."""
+class Texts(FromTable):
+    """Texts of one or two strings, which the model reads together."""
 
     parts: int = 1
-    columns: tuple[str, ...] = ()
-    layout: Layout = PLAIN
 
     noun: ClassVar[str] = "text"
     heading: ClassVar[str] = "text"
@@ -59,18 +54,13 @@ class Texts:
     def read(cls, data: Mapping[str, Any]) -> "Texts | None":
         match data:
             case {"kind": "text", "mode": str(), "size": [parts]}:
-                return cls(int(parts), tuple(map(str, data.get("columns", ()))), layout_of(data.get("layout")))
+                return cls(int(parts), **table_of(data))
         return None
 
     def to_json(self) -> dict[str, Any]:
-        found = {"kind": "text", "mode": "", "size": [self.parts]}
-        columns = {"columns": list(self.columns)} if self.columns else {}
-        return {**found, **columns, **layout_to_json(self.layout)}
+        return {"kind": "text", "mode": "", "size": [self.parts], **self.table_to_json()}
 
     # -- when it is saved
-
-    def with_columns(self, columns: Sequence[str], layout: Layout, ending: str = "") -> "Texts":
-        return replace(self, columns=tuple(columns), layout=layout)
 
     def probes(self) -> Sequence["Texts"]:
         return ()
@@ -151,9 +141,6 @@ class Texts:
         """A folder of files for each class; one of tables is a table."""
         is_folder = path.is_dir() and not split_tables(path)
         return relabelled(text_folder(path), target, self.noun) if is_folder else None
-
-    def is_table(self, path: Path) -> bool:
-        return is_table_like(path, self.layout)
 
     def table(self, path: Path, measured: Measured, target: Known) -> Dataset:
         texts = tuple(measured.text or self._columns)

@@ -211,9 +211,9 @@ def write_json(file: Path, content: Mapping[str, Any]) -> None:
     write_text(file, json.dumps(content, indent=2, default=str) + "\n")
 
 
-def write_table(file: Path, rows: Rows) -> None:
-    """Rows as csv, with every column that any of them has."""
-    columns = list(dict.fromkeys(column for row in rows for column in row))
+def write_table(file: Path, rows: Rows, first: Sequence[str] = ()) -> None:
+    """Rows as csv, with the columns that are `first`, and every other one that any of them has."""
+    columns = list(dict.fromkeys([*first, *(column for row in rows for column in row)]))
     table = StringIO()
     writer = csv.DictWriter(table, columns, lineterminator="\n")
     writer.writeheader()
