@@ -22,6 +22,23 @@ class Finding(NamedTuple):
         return "\n".join(filter(None, (self.fact, *self.notes, self.help)))
 
 
+class About(NamedTuple):
+    """The argument of a data statement that findings are about, and the shortest reason."""
+
+    argument: str
+    label: str
+
+    def warning(self, id: str, fact: str, help: str = "", *, notes: tuple[str, ...] = ()) -> Finding:
+        return Finding(id, fact, help, notes, is_error=False, argument=self.argument, label=self.label)
+
+    def error(self, id: str, fact: str, help: str = "", *, notes: tuple[str, ...] = ()) -> "BadSource":
+        return BadSource(Finding(id, fact, help, notes, argument=self.argument, label=self.label))
+
+    def of(self, finding: Finding) -> Finding:
+        """A finding about this."""
+        return finding._replace(argument=self.argument, label=self.label)
+
+
 class BadSource(Exception):
     """Data that can't be used, for one reason or several."""
 

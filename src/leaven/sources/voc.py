@@ -6,22 +6,19 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from leaven.formats.finding import BadSource, Finding
 from leaven.sources.annotations import (
     Image,
     ImageIndex,
     OnBadFile,
     Problems,
     Read,
-    at_source,
-    facts_of,
+    annotations_at,
     missing_folder,
     named_split,
-    opened,
     several,
 )
 from leaven.sources.name_files import unreadable
-from leaven.sources.source import Samples, SourceFacts
+from leaven.sources.source import Samples, SourceFacts, returns_findings
 from leaven.tasks.classification.target import in_order
 from leaven.tasks.detection.target import Box, Object
 
@@ -45,19 +42,17 @@ class Voc(NamedTuple):
     name: str
     on_bad_file: OnBadFile = "stop"
 
+    @returns_findings
     def look(self) -> SourceFacts:
-        try:
-            files, problems = self._files(), Problems(self.name, self.on_bad_file)
-            splits = self._splits(files, problems)
-            if len(files) > MOST_LOOKED:
-                return SourceFacts((), tuple(split for split in splits if split))
-            return facts_of(self._read(splits, problems), problems)
-        except BadSource as bad:
-            return SourceFacts(findings=(bad.finding,))
+        files, problems = self._files(), Problems(self.name, self.on_bad_file)
+        splits = self._splits(files, problems)
+        if len(files) > MOST_LOOKED:
+            return SourceFacts((), tuple(filter(None, splits)))
+        return self._read(splits, problems).facts()
 
     def open(self) -> Samples:
         problems = Problems(self.name, self.on_bad_file)
-        return opened(self._read(self._splits(self._files(), problems), problems), problems)
+        return self._read(self._splits(self._files(), problems), problems).samples()
 
     def _files(self) -> list[Path]:
         """The annotations."""
@@ -67,7 +62,7 @@ class Voc(NamedTuple):
         files = sorted((folder if folder.is_dir() else self.path).rglob("*.xml"))
         if not files:
             fact = f"`{self.name}` has no annotations: no XML files are in it"
-            raise BadSource(at_source(Finding("missing-file", fact)))
+            raise annotations_at().error("missing-file", fact)
         return files
 
     def _splits(self, files: Sequence[Path], problems: Problems) -> dict[str, Sequence[Path]]:
@@ -107,7 +102,8 @@ class Voc(NamedTuple):
         every = (one for images in marked.values() for _, _, found in images for one in found)
         names = tuple(in_order({one.category for one in every}))
         order = {name: at for at, name in enumerate(names)}
-        return Read(names, {split: [_image(one, order) for one in images] for split, images in marked.items()})
+        images = {split: [_image(one, order) for one in there] for split, there in marked.items()}
+        return Read(names, images, problems)
 
     def _images(
         self, files: Sequence[Path], split: str, index: ImageIndex, problems: Problems
