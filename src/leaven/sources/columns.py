@@ -5,12 +5,12 @@ table's, in `table.py`.
 """
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, NamedTuple, Protocol
 
-from leaven.formats.finding import BadSource, Finding
+from leaven.formats.finding import About, Finding
 from leaven.formats.tables import Embedded
 from leaven.formats.target import Value, shown
 from leaven.formats.texts import text_fault
@@ -41,56 +41,53 @@ class InputColumns(Protocol):
     """The columns of a table with what a model sees."""
 
     noun: ClassVar[str]  # of what is in them; also the argument that names them
-    may_be_broken: ClassVar[bool]  # whether a cell that is not UTF-8 is the fault of its row, not of the table
+    may_be_broken: ClassVar[bool] = False  # whether a cell that is not UTF-8 is the fault of its row, not of the table
 
     @property
     def columns(self) -> tuple[str, ...]: ...
 
-    def check(self) -> None:
-        """A BadSource where there are too few of them, or too many."""
-
     def read(self, place: str, cells: Sequence[Any]) -> Any:
         """The input in the cells of a row; a BadSource where they can't be one."""
 
-    def unusable(self, rows: Sequence[Row], *, skips: bool) -> Iterator[Finding]:
+    def opened(self, rows: Sequence[tuple[Path, Sequence[Row]]], values: Sequence[Value]) -> Opened:
+        """The samples in the rows of each split, which come with the folder in which their paths start."""
+
+    def check(self) -> None:
+        """A BadSource where there are too few of them, or too many."""
+        return
+
+    def unusable(self, rows: Sequence[Row], *, skips: bool) -> Iterable[Finding]:
         """That some can't be used, as far as a look tells: an error, unless they are skipped."""
+        return ()
 
     def first_missing(self, rows: Sequence[Row], root: Path) -> Path | None:
         """The file of the first row, if that does not exist."""
+        return None
 
     def repeated(self, rows: Sequence[Row], values: Sequence[Value]) -> tuple[str, str, str] | None:
         """That some are in several rows: what about them, an edit, and an example; None where that does no harm."""
-
-    def opened(self, rows: Mapping[str, tuple[Path, Sequence[Row]]], values: Sequence[Value]) -> Opened:
-        """The samples in the rows of each split, which come with the folder in which their paths start."""
+        return None
 
 
 @dataclass(frozen=True)
-class ImageColumn:
+class ImageColumn(InputColumns):
     """The paths of images, or images inside of the table. Paths may be without `ending`, and as Windows writes them."""
 
     column: str
     ending: str = ""
     noun: ClassVar[str] = "image"
-    may_be_broken: ClassVar[bool] = False
 
     @property
     def columns(self) -> tuple[str, ...]:
         return (self.column,)
 
-    def check(self) -> None:
-        pass
-
     def read(self, place: str, cells: Sequence[Any]) -> Any:
         (cell,) = cells
         if cell is None or cell == "":
-            raise BadSource(Finding("missing-file", f"{place} has no image", argument=self.noun, label=IN_COLUMN))
+            raise About(self.noun, IN_COLUMN).error("missing-file", f"{place} has no image")
         cell = str(cell) if self.ending and isinstance(cell, int) else cell
         named = _checked(cell, str | Embedded, "a file name", place, self.column, self.noun)
         return file_in_table(named, self.ending) if isinstance(named, str) else named
-
-    def unusable(self, rows: Sequence[Row], *, skips: bool) -> Iterator[Finding]:
-        yield from ()
 
     def first_missing(self, rows: Sequence[Row], root: Path) -> Path | None:
         image = rows[0].input
@@ -115,10 +112,10 @@ class ImageColumn:
         where = " and ".join(rows[at].place for at in there[:2])
         return f"{counted} {how}", help, f"`{image}` is in {where}"
 
-    def opened(self, rows: Mapping[str, tuple[Path, Sequence[Row]]], values: Sequence[Value]) -> Opened:
+    def opened(self, rows: Sequence[tuple[Path, Sequence[Row]]], values: Sequence[Value]) -> Opened:
         files: list[str] = []
         images: list[bytes | None] = []
-        for root, there in rows.values():
+        for root, there in rows:
             for row in there:
                 is_inside = isinstance(row.input, Embedded)
                 files.append((row.input.name or row.place) if is_inside else str(root / row.input))
@@ -127,23 +124,27 @@ class ImageColumn:
 
 
 @dataclass(frozen=True)
-class TextColumns:
+class TextColumns(InputColumns):
     """The texts that a model reads: one, or two as a pair."""
 
-    columns: tuple[str, ...]
+    names: tuple[str, ...]
     noun: ClassVar[str] = "text"
     may_be_broken: ClassVar[bool] = True
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.names
+
     def check(self) -> None:
-        if len(self.columns) not in (1, 2):
-            fact = f"a text has one part or two, and `text` names {len(self.columns) or 'no'} columns"
+        if len(self.names) not in (1, 2):
+            fact = f"a text has one part or two, and `text` names {len(self.names) or 'no'} columns"
             label = "one column, or two"
-            raise BadSource(Finding("wrong-columns", fact, f"name {label}", argument=self.noun, label=label))
+            raise About(self.noun, label).error("wrong-columns", fact, f"name {label}")
 
     def read(self, place: str, cells: Sequence[Any]) -> Any:
         texts = tuple(
             _checked(cell, str | None, "a string", place, column, self.noun) or ""
-            for column, cell in zip(self.columns, cells, strict=True)
+            for column, cell in zip(self.names, cells, strict=True)
         )
         return texts[0] if len(texts) == 1 else texts
 
@@ -161,14 +162,8 @@ class TextColumns:
                 fact, help = f"{facts[0]}{others}", f"fill it in or remove the line; {SKIPPING}"
             yield Finding(id, fact, help, is_error=not skips, argument=self.noun, label=IN_COLUMN)
 
-    def first_missing(self, rows: Sequence[Row], root: Path) -> Path | None:
-        return None
-
-    def repeated(self, rows: Sequence[Row], values: Sequence[Value]) -> tuple[str, str, str] | None:
-        return None
-
-    def opened(self, rows: Mapping[str, tuple[Path, Sequence[Row]]], values: Sequence[Value]) -> Opened:
-        every = [row for _, there in rows.values() for row in there]
+    def opened(self, rows: Sequence[tuple[Path, Sequence[Row]]], values: Sequence[Value]) -> Opened:
+        every = [row for _, there in rows for row in there]
         return Opened([row.place.replace("`", "") for row in every], texts=[row.input for row in every])
 
 
@@ -182,4 +177,4 @@ def _checked(cell: Any, kinds: Any, wanted: str, place: str, column: str, argume
     if isinstance(cell, kinds):
         return cell
     fact = f"{place}: `{column}` must be {wanted}, not {shown(cell)}"
-    raise BadSource(Finding("wrong-format", fact, argument=argument, label=IN_COLUMN))
+    raise About(argument, IN_COLUMN).error("wrong-format", fact)
