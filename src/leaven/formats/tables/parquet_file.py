@@ -5,21 +5,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leaven.files.regular import open_regular
-from leaven.formats.tables import PLAIN, Doubt, Embedded, Layout, NotUtf8
+from leaven.formats.tables import Embedded, NotUtf8, TableFile
 
 BATCH = 1024  # rows
 
 
-class Table:
+class Table(TableFile):
     """A Parquet file. A struct of `bytes` and `path`, as Hugging Face's datasets have it, is an image."""
 
     ENDINGS: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
     SOURCE: ClassVar[str] = "parquet"
-
-    def __init__(self, file: Path, layout: Layout = PLAIN) -> None:
-        self.file = file
-        self.errors = "strict"  # what is done with bytes that are not UTF-8
-        self.doubts: list[Doubt] = []
 
     def columns(self) -> Sequence[str]:
         with _Opened(self.file) as opened:
