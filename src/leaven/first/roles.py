@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -86,10 +87,6 @@ class Column(Record):
         return bool(self.numbers)
 
     @property
-    def is_fractional(self) -> bool:
-        return any(not number.is_integer() for number in self.numbers)
-
-    @property
     def texts(self) -> list[str]:
         return [cell for cell in self.filled if isinstance(cell, str)]
 
@@ -130,7 +127,8 @@ class Column(Record):
 
     @property
     def may_be_quantity(self) -> bool:
-        is_quantity = self.is_fractional or (self.is_numeric and self.called in _QUANTITIES)
+        is_fractional = any(not number.is_integer() for number in self.numbers)
+        is_quantity = is_fractional or (self.is_numeric and self.called in _QUANTITIES)
         return is_quantity and self.distinct > min(MANY_NUMBERS, len(self.filled) // 2)
 
 
@@ -184,13 +182,11 @@ def look_at_roles(file: Path, columns: Sequence[Column], options: TableOptions) 
     else:
         answer = _answer(file, [column for column in columns if column.name not in inputs], guesses)
     others = tuple(column.name for column in texts if column.name not in (*inputs, *answer.answers))
-    return Roles(
+    return replace(
+        answer,
         text=() if image is not None else inputs,
         image=image,
-        label=answer.label,
-        labels=answer.labels,
         label_separator=by_name[answer.labels[0]].separator or "" if len(answer.labels) == 1 else "",
-        target=answer.target,
         decimal=_decimal(by_name[answer.target], options, guesses) if answer.target is not None else None,
         other_texts=others,
         guesses=tuple(guesses),

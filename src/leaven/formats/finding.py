@@ -1,5 +1,7 @@
 """What is wrong with data on disk, whoever looks at it."""
 
+import os
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -37,6 +39,12 @@ class About(NamedTuple):
     def of(self, finding: Finding) -> Finding:
         """A finding about this."""
         return finding._replace(argument=self.argument, label=self.label)
+
+    def check_folder(self, path: Path, name: str, help: str = "") -> None:
+        """A BadSource where the path is not a folder."""
+        if not os.path.isdir(path):
+            fault = "is a file, not a folder" if os.path.exists(path) else "does not exist"
+            raise self.error("missing-file", f"`{name}` {fault}", help)
 
 
 class BadSource(Exception):

@@ -208,13 +208,8 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     except OSError:
         return []
     rows = csv.DictReader(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline=""))
-    return [{name: _number(name, text) for name, text in row.items() if text} for row in rows]
-
-
-def _number(column: str, text: str) -> Any:
-    if column == "phase":
-        return text
-    return int(text) if column == "epoch" else float(text)
+    kinds = {"phase": str, "epoch": int}
+    return [{name: kinds.get(name, float)(text) for name, text in row.items() if text} for row in rows]
 
 
 def read_json(file: Path) -> dict[str, Any]:

@@ -184,11 +184,6 @@ def annotations_at(argument: str = "path") -> About:
     return About(argument, "the annotations are read from here")
 
 
-def missing_folder(path: Path, name: str, what: str) -> BadSource:
-    fact = f"`{name}` is a file, not a folder" if path.exists() else f"`{name}` does not exist"
-    return annotations_at().error("missing-file", fact, what)
-
-
 def named_split(name: str) -> str:
     """The split that the name of a file or folder tells: `instances_val2017.json` is val; empty where it tells none."""
     words = re.findall("[a-z]+", name.lower())

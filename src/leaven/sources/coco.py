@@ -17,7 +17,6 @@ from leaven.sources.annotations import (
     Read,
     annotations_at,
     as_text,
-    missing_folder,
     named_split,
     several,
 )
@@ -51,8 +50,7 @@ class Coco(NamedTuple):
 
     def _files(self) -> dict[str, Path]:
         """The file of each split; a single one has all of the data."""
-        if not self.path.is_dir():
-            raise missing_folder(self.path, self.name, "use the folder that contains the images")
+        annotations_at().check_folder(self.path, self.name, "use the folder that contains the images")
         annotations = self.annotations
         if annotations is None or annotations.is_dir():
             files = self._found(annotations)

@@ -155,9 +155,7 @@ class MaskFolder(NamedTuple):
 
     def _pairs(self) -> tuple[dict[str, list[Pair]], tuple[Finding, ...]]:
         """The images of each split with their masks; without splits, all are ''."""
-        if not self.path.is_dir():
-            fact = f"`{self.name}` {'is a file, not a folder' if self.path.exists() else 'does not exist'}"
-            raise _FOLDER.error("missing-file", fact)
+        _FOLDER.check_folder(self.path, self.name)
         pairs: dict[str, list[Pair]] = {}
         findings: list[Finding] = []
         for split, (images, masks) in self._places().items():

@@ -1,6 +1,5 @@
 """A folder of text files: one sub-folder per class, perhaps inside `train`, `val` and `test`."""
 
-import os
 from array import array
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -65,9 +64,7 @@ class TextFolder(NamedTuple):
 
     def _parts(self) -> dict[str, dict[str, list[str]]]:
         """The files of each class of each split; all of it is the split '' where there are none."""
-        if not os.path.isdir(self.path):
-            fault = "is a file, not a folder" if os.path.exists(self.path) else "does not exist"
-            raise _FOLDER.error("missing-file", f"`{self.name}` {fault}")
+        _FOLDER.check_folder(self.path, self.name)
         tops = sub_folders(self.path)
         splits = {split: [top for top in tops if top.lower() in names] for split, names in PART_NAMES.items()}
         if not splits["train"] or sum(map(len, splits.values())) != len(tops):

@@ -13,7 +13,6 @@ from leaven.sources.annotations import (
     Problems,
     Read,
     annotations_at,
-    missing_folder,
     named_split,
     several,
 )
@@ -56,8 +55,8 @@ class Voc(NamedTuple):
 
     def _files(self) -> list[Path]:
         """The annotations."""
-        if not self.path.is_dir():
-            raise missing_folder(self.path, self.name, "use the folder that contains `Annotations` and `JPEGImages`")
+        help = "use the folder that contains `Annotations` and `JPEGImages`"
+        annotations_at().check_folder(self.path, self.name, help)
         folder = self.path / "Annotations"
         files = sorted((folder if folder.is_dir() else self.path).rglob("*.xml"))
         if not files:

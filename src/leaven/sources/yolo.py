@@ -13,7 +13,6 @@ from leaven.sources.annotations import (
     Read,
     annotations_at,
     as_text,
-    missing_folder,
     named_split,
 )
 from leaven.sources.name_files import read_lines, unreadable
@@ -48,8 +47,7 @@ class Yolo(NamedTuple):
 
     def _splits(self) -> dict[str, list[str]]:
         """The images of each split, which folders of their names hold; or all of them."""
-        if not self.path.is_dir():
-            raise missing_folder(self.path, self.name, "use the folder that contains `images` and `labels`")
+        annotations_at().check_folder(self.path, self.name, "use the folder that contains `images` and `labels`")
         top = self.path / "images" if (self.path / "images").is_dir() else self.path
         inside = sorted(one for one in os.listdir(top) if (top / one).is_dir())
         named = {named_split(one): top / one for one in reversed(inside) if named_split(one)}

@@ -83,14 +83,12 @@ def _fill(part: nn.Module) -> None:
 
 @torch.no_grad()
 def _timed(part: nn.Module, images: torch.Tensor) -> float:
-    if not images.is_cuda:
-        began = time.process_time()
-        part(images)
-        return time.process_time() - began
-    began = time.perf_counter()
+    clock = time.perf_counter if images.is_cuda else time.process_time
+    began = clock()
     part(images)
-    torch.cuda.synchronize()
-    return time.perf_counter() - began
+    if images.is_cuda:
+        torch.cuda.synchronize()
+    return clock() - began
 
 
 if __name__ == "__main__":

@@ -50,10 +50,8 @@ def is_one_list(file: Path) -> bool:
     """Whether a file is one list of objects."""
     try:
         next(Table(file)._objects(), None)
-    except OneList:
-        return True
-    except (OSError, BadLine):
-        return False
+    except (OSError, BadLine) as problem:
+        return isinstance(problem, OneList)
     return False
 
 

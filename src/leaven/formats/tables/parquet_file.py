@@ -1,6 +1,7 @@
 """Parquet, with the library pyarrow. Images are paths, or bytes inside of the table."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -17,11 +18,11 @@ class Table(TableFile):
     SOURCE: ClassVar[str] = "parquet"
 
     def columns(self) -> Sequence[str]:
-        with _Opened(self.file) as opened:
+        with _opened(self.file) as opened:
             return list(opened.schema_arrow.names)
 
     def size(self, columns: Sequence[str]) -> int:
-        with _Opened(self.file) as opened:
+        with _opened(self.file) as opened:
             metadata = opened.metadata
             groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
             chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
@@ -29,7 +30,7 @@ class Table(TableFile):
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
         number = 0
-        with _Opened(self.file) as opened:
+        with _opened(self.file) as opened:
             for batch in opened.iter_batches(BATCH, columns=list(columns)):
                 cells = [self._cells(batch.column(column), number) for column in columns]
                 for row in zip(*cells, strict=True):
@@ -54,28 +55,24 @@ class Table(TableFile):
             return cell.as_buffer().to_pybytes().decode(errors=self.errors)
 
 
-class _Opened:
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
     """A file opened by pyarrow, whose errors become ValueErrors."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = open_regular(file)
-
-    def __enter__(self) -> Any:
+    with open_regular(file) as stream:
         try:
             from pyarrow import parquet  # a large library that few recipes need
         except ImportError:
-            self.file.close()
             raise ValueError("it needs the library pyarrow: pip install pyarrow") from None
         try:
-            return parquet.ParquetFile(self.file)
+            opened = parquet.ParquetFile(stream)
         except Exception as problem:
-            self.file.close()
             raise ValueError(_reason(problem)) from None
-
-    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: object) -> None:
-        self.file.close()
-        if isinstance(problem, Exception) and type(problem).__module__.startswith("pyarrow"):
-            raise ValueError(_reason(problem)) from None
+        try:
+            yield opened
+        except Exception as problem:
+            if type(problem).__module__.startswith("pyarrow"):
+                raise ValueError(_reason(problem)) from None
+            raise
 
 
 def _reason(problem: Exception) -> str:
