@@ -219,7 +219,7 @@ def _judged(parts: Mapping[str, PartFolder]) -> ImageFolder:
         findings.append(_splits_as_classes(train))
     elif "" in parts and all(looks_split(train.inside[name]) for name in train.classes):
         findings.append(_splits_in_classes(train))
-    findings += [_loose(part, loose) for part in parts.values() if part.classes and (loose := _loose_images(part))]
+    findings += [loose for part in parts.values() if part.classes and (loose := _loose(part)) is not None]
     kept = {key: part for key, part in parts.items() if part.classes}
     return ImageFolder(kept, tuple(findings))
 
@@ -317,13 +317,12 @@ def _unlabelled(part: PartFolder, class_: str) -> Finding:
     return Finding("no-classes", fact, help, ("images without labels are for `leaven predict`",), is_error=False)
 
 
-def _loose_images(part: PartFolder) -> int:
+def _loose(part: PartFolder) -> Finding | None:
+    count = 0
     with suppress(OSError), os.scandir(part.folder) as entries:
-        return sum(is_image(entry.name) and not _is_hidden(entry.name) for entry in entries)
-    return 0
-
-
-def _loose(part: PartFolder, count: int) -> Finding:
+        count = sum(is_image(entry.name) and not _is_hidden(entry.name) for entry in entries)
+    if not count:
+        return None
     images, are, them = (f"{count:,} images", "are", "them") if count > 1 else ("an image", "is", "it")
     fact = f"`{part.name}` has {images} outside of its sub-folders, which {are} ignored"
     help = f"move {them} into the sub-folder of a class, such as `{_below(part.name, part.classes[0])}`"

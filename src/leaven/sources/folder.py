@@ -2,12 +2,11 @@
 
 import os
 from array import array
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from leaven.files.file_names import FileNames
-from leaven.formats.finding import About, BadSource, Finding
+from leaven.formats.finding import About, BadSource
 from leaven.formats.image_folder import image_files, images_in, looks_split, read_image_folder, sub_folders
 from leaven.sources.copies import copies
 from leaven.sources.source import Samples, SourceFacts, predefined, returns_findings
@@ -30,13 +29,17 @@ class Folder(NamedTuple):
 
     @returns_findings
     def look(self) -> SourceFacts:
+        from leaven.formats.doubtful_labels import doubt_folders  # only a check needs it
+
         _check_folder(self.path, self.name)
         if self.target is not None:
             return self._listed(self.target).look()
         read = read_image_folder(self.path, self.name)
         images = next((part.images for part in read.parts.values()), {})
-        findings = tuple(map(_FOLDER.of, (*read.findings, *self._doubts(images))))
-        return SourceFacts(read.classes, read.splits, findings, read.counts, tuple(images.values()))
+        findings = [_FOLDER.of(finding) for finding in read.findings]
+        if images and (doubt := doubt_folders(images)) is not None:
+            findings.append(_FOLDER.warning("unlikely-labels", f"`{self.name}` {doubt.fact}", doubt.help))
+        return SourceFacts(read.classes, read.splits, tuple(findings), read.counts, tuple(images.values()))
 
     def open(self) -> Samples:
         _check_folder(self.path, self.name)
@@ -69,15 +72,6 @@ class Folder(NamedTuple):
         parts = read_image_folder(self.path, self.name).parts.values()
         files = [file for part in parts for name in part.classes for file in sorted(image_files(part.folder / name))]
         return image_sizes(files, self.path)
-
-    def _doubts(self, counts: Mapping[str, int]) -> tuple[Finding, ...]:
-        """Warnings about classes that are probably not meant."""
-        from leaven.formats.doubtful_labels import doubt_folders
-
-        doubt = doubt_folders(counts) if counts else None
-        if doubt is None:
-            return ()
-        return (Finding("unlikely-labels", f"`{self.name}` {doubt.fact}", doubt.help, is_error=False),)
 
     def _listed(self, target: "TargetReader") -> "Table":
         from leaven.sources.table import metadata_folder  # few recipes need it

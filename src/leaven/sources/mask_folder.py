@@ -158,20 +158,15 @@ class MaskFolder(NamedTuple):
         _FOLDER.check_folder(self.path, self.name)
         pairs: dict[str, list[Pair]] = {}
         findings: list[Finding] = []
-        for split, (images, masks) in self._places().items():
+        for split, (images, masks) in mask_places(self.path).items():
             pairs[split], problems = self._paired(images, masks)
             findings += problems
-        return pairs, tuple(findings)
-
-    def _places(self) -> dict[str, tuple[Path, Path]]:
-        """The folders of images and masks of each split."""
-        places = mask_places(self.path)
-        if not places:
+        if not pairs:
             has = ", ".join(f"`{name}`" for name in sub_folders(self.path)[:_SHOWN]) or "no folders"
             fact = f"`{self.name}` has {has}, but not `images` and `masks`"
             help = f"put the images into `{self.name}/images` and their masks, with the same names, into "
             raise _FOLDER.error("missing-file", fact, f"{help}`{self.name}/masks`")
-        return places
+        return pairs, tuple(findings)
 
     def _paired(self, images: Path, masks: Path) -> tuple[list[Pair], list[Finding]]:
         pairs, lonely, left = paired(images, masks)

@@ -209,10 +209,15 @@ class Table:
         return f"has no column {_columns(self.target.columns)}" if has_none else ""
 
     def _check_choice(self) -> None:
-        """There are columns with labels, each named once, and none of them is that of the images."""
+        """The encoding is known, and there are columns with labels, each named once, and none of the images."""
         columns, argument = tuple(self.target.columns), self.target.argument
         self.inputs.check()
-        self._check_encoding()
+        try:
+            "".encode(self.layout.encoding)
+        except LookupError:
+            fact = f"`{self.layout.encoding}` is not an encoding of text"
+            help = 'usual ones are `"utf-8"`, `"cp1252"` and `"utf-16"`'
+            raise About("encoding", "not known").error("wrong-value", fact, help) from None
         if both := [column for column in self.inputs.columns if column in columns]:
             fact = f"the column `{both[0]}` is named as {self.inputs.noun} and as {argument}"
             help = f"name the column with the labels by `{argument}=`"
@@ -223,14 +228,6 @@ class Table:
         fact = f"the column `{twice}` is named twice" if columns else "no column is named"
         about = About(argument, "each once" if columns else "an empty list")
         raise about.error("wrong-columns", fact, "name every column once")
-
-    def _check_encoding(self) -> None:
-        try:
-            "".encode(self.layout.encoding)
-        except LookupError:
-            fact = f"`{self.layout.encoding}` is not an encoding of text"
-            help = 'usual ones are `"utf-8"`, `"cp1252"` and `"utf-16"`'
-            raise About("encoding", "not known").error("wrong-value", fact, help) from None
 
     def _check_format(self, file: Path) -> None:
         """The name of a file says how it is read, in a check and in training."""
