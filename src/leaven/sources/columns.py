@@ -15,6 +15,7 @@ from leaven.formats.tables import Embedded
 from leaven.formats.target import Value, shown
 from leaven.formats.texts import text_fault
 from leaven.sources.copies import copies
+from leaven.sources.source import Samples
 
 IN_COLUMN = "in this column"
 SKIPPING = "`on_bad_file skip` in the data block goes on without"
@@ -26,15 +27,6 @@ class Row(NamedTuple):
     place: str  # "line 7 of `faces.csv`"
     input: Any  # the image, or the texts; None where it was not read
     given: Any  # the label
-
-
-class Opened(NamedTuple):
-    """The names of samples, and their images or texts where these are in memory."""
-
-    files: Sequence[str]
-    images: Sequence[bytes | None] | None = None
-    texts: Sequence[Any] | None = None
-    findings: tuple[Finding, ...] = ()
 
 
 class InputColumns(Protocol):
@@ -49,8 +41,8 @@ class InputColumns(Protocol):
     def read(self, place: str, cells: Sequence[Any]) -> Any:
         """The input in the cells of a row; a BadSource where they can't be one."""
 
-    def opened(self, rows: Sequence[tuple[Path, Sequence[Row]]], values: Sequence[Value]) -> Opened:
-        """The samples in the rows of each split, which come with the folder in which their paths start."""
+    def opened(self, rows: Sequence[tuple[Path, Sequence[Row]]], samples: Samples) -> Samples:
+        """Samples with what is in the rows of each split, which come with the folder in which their paths start."""
 
     def check(self) -> None:
         """A BadSource where there are too few of them, or too many."""
@@ -112,7 +104,7 @@ class ImageColumn(InputColumns):
         where = " and ".join(rows[at].place for at in there[:2])
         return f"{counted} {how}", help, f"`{image}` is in {where}"
 
-    def opened(self, rows: Sequence[tuple[Path, Sequence[Row]]], values: Sequence[Value]) -> Opened:
+    def opened(self, rows: Sequence[tuple[Path, Sequence[Row]]], samples: Samples) -> Samples:
         files: list[str] = []
         images: list[bytes | None] = []
         for root, there in rows:
@@ -120,7 +112,9 @@ class ImageColumn(InputColumns):
                 is_inside = isinstance(row.input, Embedded)
                 files.append((row.input.name or row.place) if is_inside else str(root / row.input))
                 images.append(row.input.content if is_inside else None)
-        return Opened(files, images) if any(images) else Opened(files, findings=copies(files, values))
+        if any(images):
+            return samples._replace(files=files, images=images)
+        return samples._replace(files=files, findings=(*samples.findings, *copies(files, samples.values)))
 
 
 @dataclass(frozen=True)
@@ -162,9 +156,10 @@ class TextColumns(InputColumns):
                 fact, help = f"{facts[0]}{others}", f"fill it in or remove the line; {SKIPPING}"
             yield Finding(id, fact, help, is_error=not skips, argument=self.noun, label=IN_COLUMN)
 
-    def opened(self, rows: Sequence[tuple[Path, Sequence[Row]]], values: Sequence[Value]) -> Opened:
+    def opened(self, rows: Sequence[tuple[Path, Sequence[Row]]], samples: Samples) -> Samples:
         every = [row for _, there in rows for row in there]
-        return Opened([row.place.replace("`", "") for row in every], texts=[row.input for row in every])
+        places = [row.place.replace("`", "") for row in every]
+        return samples._replace(files=places, texts=[row.input for row in every])
 
 
 def file_in_table(cell: str, ending: str = "") -> str:

@@ -106,9 +106,8 @@ class Table:
         target, values, rows, skipped = self._read(read)
         self._check_first_image(tables, rows)
         _, splits = joined(rows)
-        opened = self.inputs.opened([(self._root(tables[split]), there) for split, there in rows.items()], values)
-        findings = (*ignored, *doubted, *skipped, *opened.findings)
-        return Samples(target, values, opened.files, splits, opened.images, findings, texts=opened.texts)
+        samples = Samples(target, values, (), splits, findings=(*ignored, *doubted, *skipped))
+        return self.inputs.opened([(self._root(tables[split]), there) for split, there in rows.items()], samples)
 
     def sizes(self) -> dict[tuple[int, int], str]:
         """The heights and widths of the images that it lists, each with one that has it; none of those inside of it."""
@@ -209,7 +208,7 @@ class Table:
         return f"has no column {_columns(self.target.columns)}" if has_none else ""
 
     def _check_choice(self) -> None:
-        """The encoding is known, and there are columns with labels, each named once, and none of the images."""
+        """The encoding is known; columns with labels are named, each once, and apart from those of the inputs."""
         columns, argument = tuple(self.target.columns), self.target.argument
         self.inputs.check()
         try:
