@@ -24,10 +24,9 @@ OnBadFile = Literal["stop", "skip"]
 
 
 class Image(NamedTuple):
-    """An image with what is marked in it. `place` is where it is annotated, for reports."""
+    """An image with what is marked in it."""
 
     file: str
-    place: str
     objects: tuple[Object, ...]
 
 

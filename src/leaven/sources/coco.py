@@ -218,7 +218,7 @@ class _Reader:
         objects: dict[Any, list[Object]] = {id: [] for id in sizes}
         for at, one in enumerate(content["annotations"], 1):
             self._add(one, f"annotation {at} of `{self.file}`", sizes, objects)
-        return [Image(file, f"`{self.file}`", tuple(objects[id])) for id, (file, _) in sizes.items() if file]
+        return [Image(file, tuple(objects[id])) for id, (file, _) in sizes.items() if file]
 
     def _found(self, name: str, at: int) -> str:
         """The path of an image; empty where that is not known, which is a problem."""

@@ -33,6 +33,9 @@ class _Marked(NamedTuple):
     box: Box
     is_difficult: bool
 
+    def as_object(self, order: dict[str, int]) -> Object:
+        return Object(order[self.category], self.box, is_crowd=self.is_difficult)
+
 
 class Voc(NamedTuple):
     """A folder with XML files in `Annotations/`, or beside the images; `ImageSets/Main/train.txt` lists a split."""
@@ -98,15 +101,18 @@ class Voc(NamedTuple):
     def _read(self, splits: dict[str, Sequence[Path]], problems: Problems) -> Read:
         index = ImageIndex(self.path)
         marked = {split: list(self._images(files, split, index, problems)) for split, files in splits.items()}
-        every = (one for images in marked.values() for _, _, found in images for one in found)
+        every = (one for images in marked.values() for _, found in images for one in found)
         names = tuple(in_order({one.category for one in every}))
         order = {name: at for at, name in enumerate(names)}
-        images = {split: [_image(one, order) for one in there] for split, there in marked.items()}
+        images = {
+            split: [Image(file, tuple(one.as_object(order) for one in found)) for file, found in there]
+            for split, there in marked.items()
+        }
         return Read(names, images, problems)
 
     def _images(
         self, files: Sequence[Path], split: str, index: ImageIndex, problems: Problems
-    ) -> Iterator[tuple[str, str, list[_Marked]]]:
+    ) -> Iterator[tuple[str, list[_Marked]]]:
         for file in files:
             place = f"`{os.path.relpath(file, self.path)}`"
             try:
@@ -117,7 +123,7 @@ class Voc(NamedTuple):
             name = (tree.findtext("filename") or "").strip()
             match _image_of(file, name, split, index):
                 case [image]:
-                    yield image, place, list(_objects(tree, place, problems))
+                    yield image, list(_objects(tree, place, problems))
                 case []:
                     fact = f"the image of {place}, `{name or file.stem}`, is not there"
                     problems.add(fact, "add the image", id="missing-file", noun="image")
@@ -167,12 +173,6 @@ def _objects(tree: ElementTree.Element, place: str, problems: Problems) -> Itera
         kept = problems.box((left - 1, top - 1, right, bottom), size, where)
         if kept is not None:
             yield _Marked(category, kept, (one.findtext("difficult") or "0").strip() == "1")
-
-
-def _image(annotated: tuple[str, str, list[_Marked]], order: dict[str, int]) -> Image:
-    file, place, marked = annotated
-    objects = (Object(order[each.category], each.box, is_crowd=each.is_difficult) for each in marked)
-    return Image(file, place, tuple(objects))
 
 
 def _size(tree: ElementTree.Element) -> tuple[float, float] | None:

@@ -131,7 +131,7 @@ class Yolo(NamedTuple):
             for at, line in enumerate(lines, 1)
             if line.strip() and (found := self._object(line, f"line {at} of {place}", names, problems)) is not None
         ]
-        return Image(image, place, tuple(objects))
+        return Image(image, tuple(objects))
 
     def _object(self, line: str, place: str, names: Sequence[str], problems: Problems) -> Object | None:
         try:
