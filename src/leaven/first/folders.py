@@ -8,15 +8,8 @@ from pathlib import Path
 from leaven.first.objects import AnnotatedFolder, annotated_place, look_at_objects
 from leaven.first.options import NotUnderstood, seen_in
 from leaven.formats.finding import Finding
-from leaven.formats.image_folder import (
-    counted,
-    files_below,
-    how_to_convert,
-    image_files,
-    is_image,
-    is_utf8,
-    read_image_folder,
-)
+from leaven.formats.image_folder import counted, files_below, how_to_convert, image_files, is_image, read_image_folder
+from leaven.formats.texts import is_utf8
 from leaven.language.record import Record
 from leaven.sources.image_sizes import unreadable_images
 from leaven.sources.mask_folder import BLACK_AND_WHITE, MaskFolder, are_black_and_white, looks_like_masks

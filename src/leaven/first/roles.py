@@ -91,11 +91,6 @@ class Column(Record):
         return [cell for cell in self.filled if isinstance(cell, str)]
 
     @property
-    def words(self) -> float:
-        """The mean number of words in a cell."""
-        return sum(len(re.findall(r"[^\W\d_]{2,}", text)) for text in self.texts) / max(1, len(self.texts))
-
-    @property
     def length(self) -> float:
         return sum(map(len, self.texts)) / max(1, len(self.texts))
 
@@ -106,8 +101,9 @@ class Column(Record):
         if self.called in _TEXTS:
             return True
         spaced = sum(" " in cell for cell in self.filled) / len(self.filled)
+        words = sum(len(re.findall(r"[^\W\d_]{2,}", text)) for text in self.texts) / len(self.filled)
         is_not_a_text = bool(_NO_TEXTS & {self.called, *self.called.split("_")})
-        return spaced >= 0.5 and self.words >= 1.5 and not is_not_a_text and self.distinct > 2
+        return spaced >= 0.5 and words >= 1.5 and not is_not_a_text and self.distinct > 2
 
     @property
     def may_be_label(self) -> bool:

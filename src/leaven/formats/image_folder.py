@@ -17,6 +17,7 @@ from pathlib import Path
 from leaven.cache.folder_counts import Counted, Directory, times_of
 from leaven.cache.folder_counts import counted as counted_images
 from leaven.formats.finding import Finding
+from leaven.formats.texts import is_utf8
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 CONVERTIBLE = (".heic", ".heif", ".avif", ".gif", ".jfif", ".jp2", ".jxl", ".psd", ".cr2", ".nef", ".arw", ".dng")
@@ -237,14 +238,6 @@ def _too_few_classes(part: PartFolder) -> Finding:
     fact = f"`{part.name}` has {found}, but a classifier needs two classes or more"
     help = how_to_convert(_shown_files(part, part.empty)) or help
     return Finding("no-classes", fact, help, _contents(part, part.empty))
-
-
-def is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def _not_utf8(part: PartFolder, name: str) -> Finding:

@@ -56,9 +56,9 @@ class InputColumns(Protocol):
         """The file of the first row, if that does not exist."""
         return None
 
-    def repeated(self, rows: Sequence[Row], values: Sequence[Value]) -> tuple[str, str, str] | None:
-        """That some are in several rows: what about them, an edit, and an example; None where that does no harm."""
-        return None
+    def repeated(self, rows: Sequence[Row], values: Sequence[Value], name: str, about: About) -> Iterable[Finding]:
+        """That some are in several rows of the table of that name, where that does harm."""
+        return ()
 
 
 @dataclass(frozen=True)
@@ -85,14 +85,14 @@ class ImageColumn(InputColumns):
         image = rows[0].input
         return None if not isinstance(image, str) or os.path.exists(root / image) else root / image
 
-    def repeated(self, rows: Sequence[Row], values: Sequence[Value]) -> tuple[str, str, str] | None:
+    def repeated(self, rows: Sequence[Row], values: Sequence[Value], name: str, about: About) -> Iterable[Finding]:
         places: dict[str, list[int]] = {}
         for at, row in enumerate(rows):
             if isinstance(row.input, str):
                 places.setdefault(row.input, []).append(at)
         repeated = {image: there for image, there in places.items() if len(there) > 1}
         if not repeated:
-            return None
+            return
         conflicting = {image: there for image, there in repeated.items() if len({values[at] for at in there}) > 1}
         reported = conflicting or repeated
         image, there = next(iter(reported.items()))
@@ -102,7 +102,8 @@ class ImageColumn(InputColumns):
             help = "give each image one label; if an image can have several, write them into one row, and `labels=`"
         how = "with different labels" if conflicting else "more than once"
         where = " and ".join(rows[at].place for at in there[:2])
-        return f"{counted} {how}", help, f"`{image}` is in {where}"
+        note = f"`{image}` is in {where}"
+        yield about.warning("repeated-image", f"`{name}` lists {counted} {how}", help, notes=(note,))
 
     def opened(self, rows: Sequence[tuple[Path, Sequence[Row]]], samples: Samples) -> Samples:
         files: list[str] = []
@@ -149,8 +150,7 @@ class TextColumns(InputColumns):
                 bad.setdefault(fault.id, []).append(f"{row.place} {fault.fact}")
         for id, facts in bad.items():
             if skips:
-                count = f"{len(facts):,} rows are" if len(facts) > 1 else "a row is"
-                fact, help = f"{count} skipped: {facts[0]}{', and others' * (len(facts) > 1)}", ""
+                fact, help = skipped(facts), ""
             else:
                 others = f"; {len(facts) - 1:,} more can't be used either" if len(facts) > 1 else ""
                 fact, help = f"{facts[0]}{others}", f"fill it in or remove the line; {SKIPPING}"
@@ -160,6 +160,12 @@ class TextColumns(InputColumns):
         every = [row for _, there in rows for row in there]
         places = [row.place.replace("`", "") for row in every]
         return samples._replace(files=places, texts=[row.input for row in every])
+
+
+def skipped(facts: Sequence[str]) -> str:
+    """The rows that are left out, in words, by what is wrong with each."""
+    rows = f"{len(facts):,} rows are skipped: {facts[0]}, and others"
+    return rows if len(facts) > 1 else f"a row is skipped: {facts[0]}"
 
 
 def file_in_table(cell: str, ending: str = "") -> str:

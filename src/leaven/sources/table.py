@@ -31,7 +31,7 @@ from leaven.formats.tables.csv_file import Table as TextTable
 from leaven.formats.tables.jsonl_file import is_one_list
 from leaven.formats.target import BadTarget, Target, TargetReader, Value, shown
 from leaven.formats.texts import text_columns
-from leaven.sources.columns import IN_COLUMN, SKIPPING, ImageColumn, InputColumns, Row, TextColumns
+from leaven.sources.columns import IN_COLUMN, SKIPPING, ImageColumn, InputColumns, Row, TextColumns, skipped
 from leaven.sources.source import Samples, SourceFacts, class_counts, joined, predefined
 
 LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
@@ -89,13 +89,14 @@ class Table:
             if not all(map(bool, rows.values())):
                 return SourceFacts((), splits)
             unusable = tuple(self.inputs.unusable(joined(rows)[0], skips=self._skips))
-            target, values, rows, skipped = self._read(rows)
+            target, values, rows, left_out = self._read(rows)
             self._check_first_image(tables, rows)
         except BadSource as bad:
             return SourceFacts((), splits, (*unusable, *bad.findings))
         counts = {split: len(there) for split, there in rows.items()}
-        doubts = (*self._unseen(target, values, counts), *self._doubts(target, values))
-        findings = (*ignored, *doubted, *unusable, *skipped, *doubts, *self._repeated(rows, values))
+        about = About(self._about.argument, "images are listed in this table")
+        repeated = self.inputs.repeated(joined(rows)[0], values, self.name, about)
+        findings = (*ignored, *doubted, *unusable, *left_out, *self._doubts(target, values, counts), *repeated)
         return SourceFacts(target.names, splits, findings, counts, class_counts(target, values))
 
     def open(self) -> Samples:
@@ -103,10 +104,10 @@ class Table:
         self._check_choice()
         tables, ignored = self._labelled(self._tables())
         read, doubted = self._all_rows(tables)
-        target, values, rows, skipped = self._read(read)
+        target, values, rows, left_out = self._read(read)
         self._check_first_image(tables, rows)
         _, splits = joined(rows)
-        samples = Samples(target, values, (), splits, findings=(*ignored, *doubted, *skipped))
+        samples = Samples(target, values, (), splits, findings=(*ignored, *doubted, *left_out))
         return self.inputs.opened([(self._root(tables[split]), there) for split, there in rows.items()], samples)
 
     def sizes(self) -> dict[tuple[int, int], str]:
@@ -329,12 +330,13 @@ class Table:
 
     def _read(self, rows: Rows) -> tuple[Target, list[Value], Rows, tuple[Finding, ...]]:
         """The target, the value of every row that is kept, these rows, and that those without a label are skipped."""
-        skipped: list[str] = []
+        facts: list[str] = []  # about rows that are left out
         while True:
             every, _ = joined(rows)
             try:
                 target, values = self.target.read([row.given for row in every])
-                return target, values, rows, self._skipped(skipped)
+                findings = (self._about_labels.warning("wrong-label", skipped(facts)),) if facts else ()
+                return target, values, rows, findings
             except BadTarget as bad:
                 wrong = every[bad.at] if bad.at is not None else None
                 if wrong is None or not self._skips or not _is_missing(wrong.given):
@@ -342,40 +344,20 @@ class Table:
                     more = f"; {SKIPPING}" if wrong is not None and _is_missing(wrong.given) else ""
                     raise self._about_labels.error(bad.id, f"{place} {bad.fact}", f"{bad.help}{more}") from None
                 alike = {id(row) for row in every if type(row.given) is type(wrong.given) and _is_missing(row.given)}
-                skipped += [f"{row.place} {bad.fact}" for row in every if id(row) in alike]
+                facts += [f"{row.place} {bad.fact}" for row in every if id(row) in alike]
                 rows = {split: [row for row in there if id(row) not in alike] for split, there in rows.items()}
 
-    def _skipped(self, facts: Sequence[str]) -> tuple[Finding, ...]:
-        if not facts:
-            return ()
-        rows = f"{len(facts):,} rows are skipped: {facts[0]}, and others"
-        fact = rows if len(facts) > 1 else f"a row is skipped: {facts[0]}"
-        return (self._about_labels.warning("wrong-label", fact),)
-
-    def _unseen(self, target: Target, values: Sequence[Value], counts: Mapping[str, int]) -> Iterator[Finding]:
-        """That a split has classes that are not trained. A warning, as a recipe may split the data anew."""
+    def _doubts(self, target: Target, values: Sequence[Value], counts: Mapping[str, int]) -> Iterator[Finding]:
+        """Warnings: a split has classes that are not trained (a recipe may split the data anew), or labels are
+        probably not meant."""
         there = {split: [values[at] for at in members] for split, members in predefined(counts).items()}
         for split, others in there.items():
             if unseen := target.unseen(there.get("train", others), others):
                 fact = f"{split} of `{self.name}` has {unseen}, which train does not have"
                 help = "fix the spelling, or add it to train; a run stops here"
                 yield self._about_labels.warning("wrong-label", fact, help)
-
-    def _doubts(self, target: Target, values: Sequence[Value]) -> tuple[Finding, ...]:
-        """Warnings about labels that are probably not meant."""
-        doubt = self.target.doubt(target, values)
-        if doubt is None:
-            return ()
-        return (self._about_labels.warning("unlikely-labels", f"`{self.name}` {doubt.fact}", doubt.help),)
-
-    def _repeated(self, rows: Rows, values: Sequence[Value]) -> tuple[Finding, ...]:
-        """That images are listed in several rows."""
-        repeated = self.inputs.repeated(joined(rows)[0], values)
-        if repeated is None:
-            return ()
-        what, help, note = repeated
-        about = About(self._about.argument, "images are listed in this table")
-        return (about.warning("repeated-image", f"`{self.name}` lists {what}", help, notes=(note,)),)
+        if (doubt := self.target.doubt(target, values)) is not None:
+            yield self._about_labels.warning("unlikely-labels", f"`{self.name}` {doubt.fact}", doubt.help)
 
 
 def metadata_folder(folder: Path, name: str, target: TargetReader) -> Table:
