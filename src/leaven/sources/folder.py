@@ -74,9 +74,10 @@ class Folder(NamedTuple):
         return image_sizes(files, self.path)
 
     def _listed(self, target: "TargetReader") -> "Table":
-        from leaven.sources.table import metadata_folder  # few recipes need it
+        """The table in the folder: `metadata.csv`, or `train/metadata.csv` and others where there are splits."""
+        from leaven.sources.table import Table  # few recipes need it
 
-        return metadata_folder(self.path, self.name, target)
+        return Table(self.path, self.name, target, is_metadata=True)
 
 
 def _check_folder(path: Path, name: str) -> None:

@@ -42,8 +42,9 @@ class ImageNet(NamedTuple):
         validation = self._validation(facts.names)
         if validation is None:
             return facts._replace(names=names, findings=self._findings(facts.findings))
-        findings = (*(finding for finding in facts.findings if finding.is_error), *validation.findings)
-        counts = {"train": facts.counts.get("train", 0), "val": len(validation.files)}
+        images, left_out = validation
+        findings = (*(finding for finding in facts.findings if finding.is_error), *left_out)
+        counts = {"train": facts.counts.get("train", 0), "val": len(images)}
         return facts._replace(names=names, splits=("train", "val"), counts=counts, findings=findings)
 
     def open(self) -> Samples:
@@ -57,12 +58,13 @@ class ImageNet(NamedTuple):
         validation = self._validation(folders)
         if validation is None:
             return read._replace(target=classes, findings=self._findings(read.findings))
+        images, left_out = validation
         files, values = FileNames(str(self.path)), array("q", read.values)
         files.extend(read.files)
-        files.extend(validation.files)
-        values.extend(validation.values)
-        sizes = {"train": len(read.files), "val": len(validation.files)}
-        return Samples(classes, values, files, predefined(sizes), findings=validation.findings)
+        files.extend(images)
+        values.extend(images.values())
+        splits = predefined({"train": len(read.files), "val": len(images)})
+        return Samples(classes, values, files, splits, findings=left_out)
 
     @property
     def _folder(self) -> Folder:
@@ -84,8 +86,9 @@ class ImageNet(NamedTuple):
         help = "ImageNet grants access on request: download its archives and unpack them into `train` and `val`"
         raise _ROOT.error("missing-file", fact, help)
 
-    def _validation(self, folders: Sequence[str]) -> "_Validation | None":
-        """The images of a `val` without folders, by the table of the competition; None where there is no such `val`."""
+    def _validation(self, folders: Sequence[str]) -> tuple[dict[str, int], tuple[Finding, ...]] | None:
+        """The images of a `val` without folders, each with the number of its class by the table of the competition, and
+        that some are left out; None where there is no such `val`."""
         folder = self._folder.path / "val"
         if not folder.is_dir() or sub_folders(folder):
             return None
@@ -95,13 +98,13 @@ class ImageNet(NamedTuple):
         index = {wnid: at for at, wnid in enumerate(folders)}
         wnids = self._solution(table)
         files = [name for name in sorted(os.listdir(folder)) if is_image(name)]
-        kept = {name: index[wnid] for name in files if (wnid := wnids.get(Path(name).stem, "")) in index}
+        kept = {str(folder / file): index[wnid] for file in files if (wnid := wnids.get(Path(file).stem, "")) in index}
         findings: tuple[Finding, ...] = ()
         if left_out := len(files) - len(kept):
             fact = f"{left_out:,} of {len(files):,} images in `val` are left out"
             reason = f"by `{_SOLUTION}`, `train` does not have their class"
             findings = (_ROOT.warning("unequal-classes", f"{fact}: {reason}"),)
-        return _Validation([str(folder / name) for name in kept], list(kept.values()), findings) if kept else None
+        return (kept, findings) if kept else None
 
     def _solution(self, table: Path) -> dict[str, str]:
         """The wnid of each validation image."""
@@ -120,14 +123,6 @@ class ImageNet(NamedTuple):
             _ROOT.of(finding._replace(help=help) if finding.id == "no-classes" and not finding.is_error else finding)
             for finding in findings
         )
-
-
-class _Validation(NamedTuple):
-    """Images of a `val` without folders, each with the number of its class."""
-
-    files: list[str]
-    values: list[int]
-    findings: tuple[Finding, ...]
 
 
 def named(folders: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -360,14 +360,6 @@ class Table:
             yield self._about_labels.warning("unlikely-labels", f"`{self.name}` {doubt.fact}", doubt.help)
 
 
-def metadata_folder(folder: Path, name: str, target: TargetReader) -> Table:
-    """A folder of images that a table in it lists: `metadata.csv`, with the column `file_name`.
-
-    Splits are folders with a table each: `train/metadata.csv`.
-    """
-    return Table(folder, name, target, FILE_NAME, is_metadata=True)
-
-
 def _is_missing(given: Any) -> bool:
     """Whether a row has an empty cell in place of a label; to some tasks, that is a label too."""
     return any(cell is None or cell == "" for cell in (given if isinstance(given, tuple) else (given,)))
