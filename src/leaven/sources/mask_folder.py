@@ -121,7 +121,11 @@ class MaskFolder(NamedTuple):
 
     def _named(self) -> "tuple[tuple[str, ...], tuple[Colour, ...]]":
         """The names of the classes, and the colours that masks have in their place, where they have."""
-        source = self._class_file() if self.classes is None else self.classes
+        source = self.classes
+        if source is None:
+            source = next((self.path / name for name in CLASS_FILES if (self.path / name).is_file()), None)
+        if source is None:
+            raise _FOLDER.error("no-classes", f"the classes of the masks in `{self.name}` are not named", _HOW)
         where = f"`{Path(source).name}`" if isinstance(source, str | Path) else "the list"
         try:
             if isinstance(source, str | Path):
@@ -143,13 +147,6 @@ class MaskFolder(NamedTuple):
             fact = f"there is only the class `{names[0]}`" if names else "no classes are named"
             raise _CLASSES.error("no-classes", f"{fact}, but segmentation needs two or more", _TWO)
         return names, colours
-
-    def _class_file(self) -> Path:
-        file = next((self.path / name for name in CLASS_FILES if (self.path / name).is_file()), None)
-        if file is None:
-            fact = f"the classes of the masks in `{self.name}` are not named"
-            raise _FOLDER.error("no-classes", fact, _HOW)
-        return file
 
     # -- images and masks
 

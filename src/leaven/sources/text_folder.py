@@ -1,7 +1,7 @@
 """A folder of text files: one sub-folder per class, perhaps inside `train`, `val` and `test`."""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -33,10 +33,9 @@ class TextFolder(NamedTuple):
         findings = tuple(self._lacking(parts))
         return SourceFacts(tuple(train), tuple(filter(None, parts)), findings, counts, tuple(map(len, train.values())))
 
-    def _lacking(self, parts: Mapping[str, Mapping[str, Sequence[str]]]) -> list[Finding]:
+    def _lacking(self, parts: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[Finding]:
         """Classes that only some splits have, such as a folder of texts that nobody labelled."""
         train = next(iter(parts.values()))
-        findings = []
         for split, there in parts.items():
             if lacking := [name for name in train if name not in there]:
                 others = ", ".join(f'"{name}"' for name in train if name not in lacking)
@@ -44,8 +43,7 @@ class TextFolder(NamedTuple):
                 several = ("class", "is") if len(lacking) == 1 else ("classes", "are")
                 fact = f"{several[0]} {names} {several[1]} in the train split of `{self.name}` but not in {split}"
                 help = f"if these texts have no label, leave them out: `classes=[{others}]`"
-                findings.append(_FOLDER.warning("unequal-classes", fact, help))
-        return findings
+                yield _FOLDER.warning("unequal-classes", fact, help)
 
     def open(self) -> Samples:
         from leaven.tasks.classification.target import Classes  # a look does without

@@ -70,8 +70,7 @@ class Yolo(NamedTuple):
 
     def _names(self) -> tuple[str, ...]:
         """The names of the categories."""
-        places = [self.names] if self.names is not None else [self.path / name for name in NAMES]
-        places += [self.path / "labels" / "classes.txt"] if self.names is None else []
+        places = [self.path / name for name in (*NAMES, "labels/classes.txt")] if self.names is None else [self.names]
         file = next((place for place in places if place.is_file()), None)
         if file is None:
             fact = f"`{self.name}` does not tell what its categories are called"
