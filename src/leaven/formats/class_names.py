@@ -59,7 +59,8 @@ def published_classes(name: str) -> PublishedClasses:
     assert spec is not None
     assert spec.submodule_search_locations
     folder = Path(spec.submodule_search_locations[0], "data", "_info")
-    wnids = tuple((folder / _SETS[name][1]).read_text("utf-8").split())
+    _, file = _SETS[name]
+    wnids = tuple((folder / file).read_text("utf-8").split())
     lines = (folder / _WORDS).read_text("utf-8").splitlines()
     words = {wnid: text for wnid, _, text in (line.partition("\t") for line in lines)}
     names = [words.get(wnid, wnid) for wnid in wnids]
