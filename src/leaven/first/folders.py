@@ -9,6 +9,7 @@ from leaven.first.objects import AnnotatedFolder, annotated_place, look_at_objec
 from leaven.first.options import NotUnderstood, seen_in
 from leaven.formats.finding import Finding
 from leaven.formats.image_folder import counted, files_below, how_to_convert, image_files, is_image, read_image_folder
+from leaven.formats.texts import is_utf8
 from leaven.language.record import Record
 from leaven.sources.image_sizes import unreadable_images
 from leaven.sources.mask_folder import BLACK_AND_WHITE, MaskFolder, are_black_and_white, looks_like_masks
@@ -76,7 +77,7 @@ def look_at_folder(given: Path) -> "FolderLook | AnnotatedFolder":
     if annotated is None and not folder.is_dir():
         fault = "is a file, not a folder of images" if folder.exists() else "does not exist"
         raise NotUnderstood(f"{folder} {fault}")
-    if not _can_be_written(folder):
+    if not is_utf8(str(folder.resolve())):
         raise NotUnderstood(f"recipes are UTF-8, but the name of {folder} is not; rename the folder")
     if (objects := look_at_objects(folder)) is not None:
         return objects
@@ -145,14 +146,6 @@ def _of_texts(folder: Path) -> FolderLook | None:
     counts = dict(zip(looked.names, looked.class_counts, strict=True))
     classes = looked.names if left_out else ()
     return FolderLook(folder, counts, looked.splits, (), looked.findings, "text_folder", left_out, classes)
-
-
-def _can_be_written(folder: Path) -> bool:
-    try:
-        str(folder.resolve()).encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 def file_name_for(place: Path) -> str:

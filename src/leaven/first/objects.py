@@ -7,7 +7,6 @@ from leaven.formats.finding import Finding
 from leaven.language.record import Record
 from leaven.sources.coco import Coco
 from leaven.sources.formats_of_boxes import names_images, source_in
-from leaven.sources.source import SourceFacts
 from leaven.sources.yolo import Yolo
 
 
@@ -62,7 +61,7 @@ def look_at_objects(path: Path) -> AnnotatedFolder | None:
         source=type(source).__name__.lower(),
         places=_places(source) if isinstance(source, Coco) else (path,),
         names=facts.names,
-        images=_images(facts),
+        images=next(iter(facts.counts.values()), None),
         splits=facts.splits,
         findings=facts.findings,
     )
@@ -76,10 +75,6 @@ def _places(source: Coco) -> tuple[Path, ...]:
         return (source.path,)
     files = sorted(given.glob("*.json")) if given.is_dir() else [given]
     return source.path, files[0] if len(files) == 1 else given
-
-
-def _images(facts: SourceFacts) -> int | None:
-    return next(iter(facts.counts.values()), None)
 
 
 def _categories(names: tuple[str, ...]) -> str:

@@ -17,14 +17,9 @@ from leaven.terminal.commands import typed
 _NOT_TABLES = {
     ".leaven": None,
     ".json": "is JSON; one object per line is a table: `jq -c '.[]' {0} > {1}.jsonl`, or rename a file that has it so",
-    ".xlsx": "is a spreadsheet; save it as csv",
-    ".xls": "is a spreadsheet; save it as csv",
-    ".ods": "is a spreadsheet; save it as csv",
-    ".zip": "is an archive; unpack it first",
     ".gz": "is compressed; unpack it first",
-    ".tar": "is an archive; unpack it first",
-    ".tgz": "is an archive; unpack it first",
-    ".7z": "is an archive; unpack it first",
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "is a spreadsheet; save it as csv"),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z"), "is an archive; unpack it first"),
 }
 _MAY_BE_TABLES = ("", ".txt", ".data")
 _ABOUT = ("readme", "license", "licence", "copying", "changelog", "citation", "classes", "labels")  # files about data

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from leaven.catalog import lookup
 from leaven.catalog.value_text import quoted, value_text
@@ -190,25 +191,18 @@ def word(text: str) -> str:
 def _data(look: TableLook, path: str, root: str | None) -> str:
     """The data source with its arguments."""
     layout, roles = look.layout, look.roles
-    arguments = [quoted(path)]
-    for name in ("separator", "columns", "header", "quote", "encoding"):
-        if (value := getattr(layout, name)) != getattr(PLAIN, name):
-            arguments.append(f"{name}={value_text(value)}")
-    if roles.image is not None:
-        arguments.append(f"image={quoted(roles.image.column)}")
-        arguments += [f"root={quoted(root or '')}"] * (root is not None)
-        arguments += [f"ending={quoted(roles.image.ending)}"] * bool(roles.image.ending)
-    else:
-        arguments.append(f"text={_one_or_list(roles.text)}")
+    names = ("separator", "columns", "header", "quote", "encoding")
+    laid_out = {name: value for name in names if (value := getattr(layout, name)) != getattr(PLAIN, name)}
+    image = {"image": roles.image.column, "root": root, "ending": roles.image.ending} if roles.image is not None else {}
     if roles.labels:
-        arguments.append(f"labels={_one_or_list(roles.labels)}")
-        if roles.label_separator not in ("", SEPARATOR):
-            arguments.append(f"label_separator={quoted(roles.label_separator)}")
+        separator = roles.label_separator if roles.label_separator != SEPARATOR else ""
+        answer: dict[str, Any] = {"labels": _one_or_list(roles.labels), "label_separator": separator}
     else:
-        name, column = ("label", roles.label) if roles.label is not None else ("target", roles.target)
-        arguments.append(f"{name}={quoted(column or '')}")
-        arguments += [f"decimal={quoted(roles.decimal)}"] if roles.decimal is not None else []
-        arguments += [f"class_names={value_text(look.class_names)}"] * bool(look.class_names)
+        column = {"label": roles.label} if roles.label is not None else {"target": roles.target}
+        answer = {**column, "decimal": roles.decimal, "class_names": look.class_names}
+    parts = {**image, "text": _one_or_list(roles.text), **answer}
+    given = {name: value for name, value in parts.items() if value}
+    arguments = [quoted(path), *(f"{name}={value_text(value)}" for name, value in (laid_out | given).items())]
     call = f"{look.source}({', '.join(arguments)})"
     if len(call) <= WIDTH:
         return call
@@ -216,5 +210,5 @@ def _data(look: TableLook, path: str, root: str | None) -> str:
     return f"{look.source}(\n{broken},\n)"
 
 
-def _one_or_list(names: Sequence[str]) -> str:
-    return value_text(names if len(names) > 1 else names[0])
+def _one_or_list(names: Sequence[str]) -> Sequence[str]:
+    return names[0] if len(names) == 1 else names

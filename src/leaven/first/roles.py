@@ -7,6 +7,7 @@ import math
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
@@ -86,17 +87,8 @@ class Column(Record):
         return bool(self.numbers)
 
     @property
-    def is_fractional(self) -> bool:
-        return any(not number.is_integer() for number in self.numbers)
-
-    @property
     def texts(self) -> list[str]:
         return [cell for cell in self.filled if isinstance(cell, str)]
-
-    @property
-    def words(self) -> float:
-        """The mean number of words in a cell."""
-        return sum(len(re.findall(r"[^\W\d_]{2,}", text)) for text in self.texts) / max(1, len(self.texts))
 
     @property
     def length(self) -> float:
@@ -109,8 +101,9 @@ class Column(Record):
         if self.called in _TEXTS:
             return True
         spaced = sum(" " in cell for cell in self.filled) / len(self.filled)
+        words = sum(len(re.findall(r"[^\W\d_]{2,}", text)) for text in self.texts) / len(self.filled)
         is_not_a_text = bool(_NO_TEXTS & {self.called, *self.called.split("_")})
-        return spaced >= 0.5 and self.words >= 1.5 and not is_not_a_text and self.distinct > 2
+        return spaced >= 0.5 and words >= 1.5 and not is_not_a_text and self.distinct > 2
 
     @property
     def may_be_label(self) -> bool:
@@ -130,7 +123,8 @@ class Column(Record):
 
     @property
     def may_be_quantity(self) -> bool:
-        is_quantity = self.is_fractional or (self.is_numeric and self.called in _QUANTITIES)
+        is_fractional = any(not number.is_integer() for number in self.numbers)
+        is_quantity = is_fractional or (self.is_numeric and self.called in _QUANTITIES)
         return is_quantity and self.distinct > min(MANY_NUMBERS, len(self.filled) // 2)
 
 
@@ -184,13 +178,11 @@ def look_at_roles(file: Path, columns: Sequence[Column], options: TableOptions) 
     else:
         answer = _answer(file, [column for column in columns if column.name not in inputs], guesses)
     others = tuple(column.name for column in texts if column.name not in (*inputs, *answer.answers))
-    return Roles(
+    return replace(
+        answer,
         text=() if image is not None else inputs,
         image=image,
-        label=answer.label,
-        labels=answer.labels,
         label_separator=by_name[answer.labels[0]].separator or "" if len(answer.labels) == 1 else "",
-        target=answer.target,
         decimal=_decimal(by_name[answer.target], options, guesses) if answer.target is not None else None,
         other_texts=others,
         guesses=tuple(guesses),

@@ -236,14 +236,9 @@ def _by_number(options: TableOptions, columns: Sequence[Column]) -> TableOptions
             return given
         return names[int(given) - 1]
 
-    return replace(
-        options,
-        text=tuple(filter(None, map(name, options.text))),
-        image=name(options.image),
-        label=name(options.label),
-        labels=tuple(filter(None, map(name, options.labels))),
-        target=name(options.target),
-    )
+    named: dict[str, Any] = {field: name(getattr(options, field)) for field in ("image", "label", "target")}
+    named |= {field: tuple(filter(None, map(name, getattr(options, field)))) for field in ("text", "labels")}
+    return replace(options, **named)
 
 
 def _renamed(names: Sequence[str], roles: Roles) -> tuple[tuple[str, ...], Roles]:
@@ -264,17 +259,11 @@ def _renamed(names: Sequence[str], roles: Roles) -> tuple[tuple[str, ...], Roles
 
 def _source(path: Path, layout: Layout, roles: Roles) -> Table:
     """The table as the recipe reads it."""
-    images = roles.image
-    return Table(
-        path,
-        str(path),
-        _reader(roles),
-        image=images.column if images is not None else None,
-        text=(roles.text[0] if len(roles.text) == 1 else roles.text) or None,
-        root=images.root if images is not None else None,
-        ending=images.ending if images is not None else "",
-        layout=layout,
-    )
+    if (images := roles.image) is not None:
+        inputs: dict[str, Any] = {"image": images.column, "root": images.root, "ending": images.ending}
+    else:
+        inputs = {"text": roles.text}
+    return Table(path, str(path), _reader(roles), layout=layout, **inputs)
 
 
 def _reader(roles: Roles) -> TargetReader:

@@ -6,27 +6,20 @@ number of outputs tells the set, as in timm. Decides which output a class of the
 """
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
-_SETS = {
-    1000: "imagenet-1k",
-    11221: "imagenet-21k-miil",
-    11821: "imagenet-12k",
-    21841: "imagenet-22k",
-    21842: "imagenet-22k-ms",
-    21843: "imagenet-21k-goog",
-}
-_FILES = {
-    "imagenet-1k": "imagenet_synsets.txt",
-    "imagenet-21k-miil": "imagenet21k_miil_synsets.txt",
-    "imagenet-12k": "imagenet12k_synsets.txt",
-    "imagenet-22k": "imagenet22k_synsets.txt",
-    "imagenet-22k-ms": "imagenet22k_ms_synsets.txt",
-    "imagenet-21k-goog": "imagenet21k_goog_synsets.txt",
+_SETS = {  # how many outputs, and the file with their wnids
+    "imagenet-1k": (1000, "imagenet_synsets.txt"),
+    "imagenet-21k-miil": (11221, "imagenet21k_miil_synsets.txt"),
+    "imagenet-12k": (11821, "imagenet12k_synsets.txt"),
+    "imagenet-22k": (21841, "imagenet22k_synsets.txt"),
+    "imagenet-22k-ms": (21842, "imagenet22k_ms_synsets.txt"),
+    "imagenet-21k-goog": (21843, "imagenet21k_goog_synsets.txt"),
 }
 _WORDS = "imagenet_synset_to_lemma.txt"
 _LISTED = 3  # classes in a message
@@ -51,7 +44,7 @@ class Mismatch(NamedTuple):
 
 def published_set(outputs: int | None) -> str | None:
     """The name of the set that published weights with so many outputs were trained on, if it is known."""
-    return _SETS.get(outputs or 0)
+    return next((name for name, (count, _) in _SETS.items() if count == outputs), None)
 
 
 def named_outputs(names: Sequence[str]) -> PublishedClasses:
@@ -66,13 +59,12 @@ def published_classes(name: str) -> PublishedClasses:
     assert spec is not None
     assert spec.submodule_search_locations
     folder = Path(spec.submodule_search_locations[0], "data", "_info")
-    wnids = tuple((folder / _FILES[name]).read_text("utf-8").split())
+    _, file = _SETS[name]
+    wnids = tuple((folder / file).read_text("utf-8").split())
     lines = (folder / _WORDS).read_text("utf-8").splitlines()
     words = {wnid: text for wnid, _, text in (line.partition("\t") for line in lines)}
     names = [words.get(wnid, wnid) for wnid in wnids]
-    seen: dict[str, int] = {}
-    for text in names:
-        seen[text] = seen.get(text, 0) + 1
+    seen = Counter(names)
     unique = (f"{text} ({wnid})" if seen[text] > 1 else text for wnid, text in zip(wnids, names, strict=True))
     return PublishedClasses(wnids, tuple(unique))
 

@@ -19,44 +19,12 @@ SEPARATORS = (";", "|", ",", "/", " ")  # that tables have between labels
 _MOST_JOINED = 0.8  # of the names with a separator, that are made of labels which others have, too
 _NO_LABEL = ("nan", "na", "n/a", "#n/a", "<na>", "null", "nil", "-", "--", "?")
 _QUANTITIES = {
-    "age",
-    "ages",
-    "angle",
-    "area",
-    "count",
-    "counts",
-    "depth",
-    "distance",
-    "height",
-    "length",
-    "price",
-    "rating",
-    "ratings",
-    "score",
-    "scores",
-    "speed",
-    "stars",
-    "temperature",
-    "volume",
-    "weight",
-    "width",
-    "year",
-    "years",
+    *("age", "ages", "angle", "area", "count", "counts", "depth", "distance", "height", "length", "price", "rating"),
+    *("ratings", "score", "scores", "speed", "stars", "temperature", "volume", "weight", "width", "year", "years"),
 }
 _NOT_CLASSES = {
-    "annotation",
-    "annotations",
-    "image",
-    "images",
-    "img",
-    "imgs",
-    "jpegimages",
-    "label",
-    "labels",
-    "mask",
-    "masks",
-    "photos",
-    "segmentation",
+    *("annotation", "annotations", "image", "images", "img", "imgs", "jpegimages", "label", "labels", "mask", "masks"),
+    *("photos", "segmentation"),
 }
 _BITS = re.compile(r"[01]([ ,;|][01])+")
 
@@ -88,9 +56,7 @@ def doubt_folders(counts: Mapping[str, int]) -> Doubt | None:
     if {name.lower() for name in names} <= _NOT_CLASSES:
         fact = f"has the classes {_both(names)}, which look like images and what was drawn on them"
         return Doubt(fact, "put the images of each class into its own sub-folder; masks and boxes can't be learned")
-    if doubt := doubt_spelling(names):
-        return doubt
-    return _one_image_each(counts, "use folders with several images of the same class")
+    return doubt_spelling(names) or _one_image_each(counts, "use folders with several images of the same class")
 
 
 def doubt_spelling(names: Sequence[str]) -> Doubt | None:
@@ -125,14 +91,12 @@ def _several_labels(names: Sequence[str], column: str) -> Doubt | None:
 
 def _not_classes(names: Sequence[str]) -> Doubt | None:
     if all(map(is_image, names)):
-        return Doubt(
-            f"has classes such as `{shown(names[0])}`, which are names of files", "name the column with the classes"
-        )
+        fact = f"has classes such as `{shown(names[0])}`, which are names of files"
+        return Doubt(fact, "name the column with the classes")
     if looks_split(names):
         fact = f"has the classes {_both(names)}, which are names of splits"
-        return Doubt(
-            fact, "name the column with the classes; for splits, write a table for each: `train.csv`, `val.csv`"
-        )
+        help = "name the column with the classes; for splits, write a table for each: `train.csv`, `val.csv`"
+        return Doubt(fact, help)
     return None
 
 

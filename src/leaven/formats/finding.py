@@ -1,5 +1,7 @@
 """What is wrong with data on disk, whoever looks at it."""
 
+import os
+from pathlib import Path
 from typing import NamedTuple
 
 
@@ -20,6 +22,29 @@ class Finding(NamedTuple):
     def text(self) -> str:
         """The fact, its notes and the help, each on a line."""
         return "\n".join(filter(None, (self.fact, *self.notes, self.help)))
+
+
+class About(NamedTuple):
+    """The argument of a data statement that findings are about, and the shortest reason."""
+
+    argument: str
+    label: str
+
+    def warning(self, id: str, fact: str, help: str = "", *, notes: tuple[str, ...] = ()) -> Finding:
+        return Finding(id, fact, help, notes, is_error=False, argument=self.argument, label=self.label)
+
+    def error(self, id: str, fact: str, help: str = "", *, notes: tuple[str, ...] = ()) -> "BadSource":
+        return BadSource(Finding(id, fact, help, notes, argument=self.argument, label=self.label))
+
+    def of(self, finding: Finding) -> Finding:
+        """A finding about this."""
+        return finding._replace(argument=self.argument, label=self.label)
+
+    def check_folder(self, path: Path, name: str, help: str = "") -> None:
+        """A BadSource where the path is not a folder."""
+        if not os.path.isdir(path):
+            fault = "is a file, not a folder" if os.path.exists(path) else "does not exist"
+            raise self.error("missing-file", f"`{name}` {fault}", help)
 
 
 class BadSource(Exception):

@@ -17,6 +17,7 @@ from pathlib import Path
 from leaven.cache.folder_counts import Counted, Directory, times_of
 from leaven.cache.folder_counts import counted as counted_images
 from leaven.formats.finding import Finding
+from leaven.formats.texts import is_utf8
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 CONVERTIBLE = (".heic", ".heif", ".avif", ".gif", ".jfif", ".jp2", ".jxl", ".psd", ".cr2", ".nef", ".arw", ".dng")
@@ -71,7 +72,8 @@ def read_image_folder(folder: Path, name: str) -> ImageFolder:
     places = {part: [t for t in there if are_all_parts or sub_folders(folder / t)] for part, there in places.items()}
     if not places["train"]:
         if are_all_parts:
-            return ImageFolder(findings=(_no_train(name, tops),))
+            fact, help = f"`{name}` has {_quoted(tops)} but no `train`", "name the folder with the training images"
+            return ImageFolder(findings=(Finding("missing-file", fact, f"{help} `{_below(name, 'train')}`"),))
         read = _judged({"": _read_part(folder, name)})
         unused = list(_unused_siblings(folder, name)) if read.parts else []
         return replace(read, findings=(*read.findings, *unused))
@@ -200,7 +202,7 @@ def _judged(parts: Mapping[str, PartFolder]) -> ImageFolder:
     train, *others = parts.values()
     if len(train.classes) < 2:
         return ImageFolder(findings=(_too_few_classes(train),))
-    findings: list[Finding] = [_not_utf8(train, name) for name in train.classes if not _is_utf8(name)]
+    findings = [_not_utf8(train, name) for name in train.classes if not is_utf8(name)]
     for part in parts.values():
         # That a class without images in train has some elsewhere is the graver fact.
         empty = [name for name in part.empty if part is not train or not any(name in o.classes for o in others)]
@@ -218,7 +220,7 @@ def _judged(parts: Mapping[str, PartFolder]) -> ImageFolder:
         findings.append(_splits_as_classes(train))
     elif "" in parts and all(looks_split(train.inside[name]) for name in train.classes):
         findings.append(_splits_in_classes(train))
-    findings += [_loose(part, loose) for part in parts.values() if part.classes and (loose := _loose_images(part))]
+    findings += [loose for part in parts.values() if part.classes and (loose := _loose(part)) is not None]
     kept = {key: part for key, part in parts.items() if part.classes}
     return ImageFolder(kept, tuple(findings))
 
@@ -233,27 +235,15 @@ def _too_few_classes(part: PartFolder) -> Finding:
     help = f"put the images of each class into its own sub-folder: `{ants}`, `{bees}`"
     if part.classes and len(sub_folders(part.folder / part.classes[0])) > 1:
         help = f"name the folder that has the classes: `{_below(part.name, part.classes[0])}`"
-    return Finding(
-        "no-classes",
-        f"`{part.name}` has {found}, but a classifier needs two classes or more",
-        how_to_convert(_shown_files(part, part.empty)) or help,
-        notes=_contents(part, part.empty),
-    )
-
-
-def _is_utf8(name: str) -> bool:
-    try:
-        name.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
+    fact = f"`{part.name}` has {found}, but a classifier needs two classes or more"
+    help = how_to_convert(_shown_files(part, part.empty)) or help
+    return Finding("no-classes", fact, help, _contents(part, part.empty))
 
 
 def _not_utf8(part: PartFolder, name: str) -> Finding:
     shown = name.encode("utf-8", "backslashreplace").decode()
-    return Finding(
-        "wrong-label", f"the name of the class `{_below(part.name, shown)}` is not UTF-8", "rename the folder"
-    )
+    fact = f"the name of the class `{_below(part.name, shown)}` is not UTF-8"
+    return Finding("wrong-label", fact, "rename the folder")
 
 
 def _splits_as_classes(part: PartFolder) -> Finding:
@@ -270,14 +260,9 @@ def _empty_classes(part: PartFolder, names: Sequence[str]) -> Finding:
     if len(names) > 1:
         fact = f"{len(names)} sub-folders of `{part.name}` contain no images and are ignored: {_quoted(names)}"
     it = "it" if len(names) == 1 else "them"
-    help = f"add images ({', '.join(IMAGE_ENDINGS)}), or remove {it} from `{part.name}`"
-    return Finding(
-        "empty-class",
-        fact,
-        how_to_convert(_shown_files(part, names)) or help,
-        notes=_contents(part, names),
-        is_error=False,
-    )
+    add = f"add images ({', '.join(IMAGE_ENDINGS)}), or remove {it} from `{part.name}`"
+    help = how_to_convert(_shown_files(part, names)) or add
+    return Finding("empty-class", fact, help, _contents(part, names), is_error=False)
 
 
 def _contents(part: PartFolder, names: Sequence[str]) -> tuple[str, ...]:
@@ -301,60 +286,48 @@ def _shown_files(part: PartFolder, names: Sequence[str]) -> list[str]:
 def _foreign_classes(part: PartFolder, train: PartFolder, names: Sequence[str], lacking: Sequence[str]) -> Finding:
     notes = _contents(train, [name for name in names if name in train.empty])
     if lacking:  # of one class that is spelt in two ways, both are seen
-        notes += (f"{_classes(lacking)} in `{train.name}` but not in `{part.name}`",)
+        notes += (_in_one(lacking, train, part),)
     help = "use the same class names in both, or add training images for each class"
     if len(part.classes) == 1 and len(lacking) == len(train.classes):
         help = f"use the same class names in both; if its images have no labels, move `{part.name}` elsewhere"
-    return Finding(
-        "unequal-classes", f"{_classes(names)} in `{part.name}` but not in `{train.name}`", help, notes=notes
-    )
+    return Finding("unequal-classes", _in_one(names, part, train), help, notes)
 
 
 def _lacking_classes(part: PartFolder, train: PartFolder, names: Sequence[str]) -> Finding:
-    return Finding(
-        "unequal-classes",
-        f"{_classes(names)} in `{train.name}` but not in `{part.name}`",
-        f"add images of {'it' if len(names) == 1 else 'each'} to `{part.name}`; otherwise it is never evaluated",
-        is_error=False,
-    )
+    help = f"add images of {'it' if len(names) == 1 else 'each'} to `{part.name}`; otherwise it is never evaluated"
+    return Finding("unequal-classes", _in_one(names, train, part), help, is_error=False)
+
+
+def _in_one(names: Sequence[str], part: PartFolder, other: PartFolder) -> str:
+    """The fact that classes are in one part and not in the other."""
+    classes = "class {} is" if len(names) == 1 else "classes {} are"
+    return f"{classes.format(_quoted(names))} in `{part.name}` but not in `{other.name}`"
 
 
 def _unlabelled(part: PartFolder, class_: str) -> Finding:
-    return Finding(
-        "no-classes",
-        f"`{part.name}` has no sub-folders for the classes and is ignored",
-        f"put the images of each class into its own sub-folder, as in `train`: `{_below(part.name, class_)}`",
-        notes=("images without labels are for `leaven predict`",),
-        is_error=False,
-    )
+    fact = f"`{part.name}` has no sub-folders for the classes and is ignored"
+    help = f"put the images of each class into its own sub-folder, as in `train`: `{_below(part.name, class_)}`"
+    return Finding("no-classes", fact, help, ("images without labels are for `leaven predict`",), is_error=False)
 
 
-def _loose_images(part: PartFolder) -> int:
+def _loose(part: PartFolder) -> Finding | None:
+    count = 0
     with suppress(OSError), os.scandir(part.folder) as entries:
-        return sum(is_image(entry.name) and not _is_hidden(entry.name) for entry in entries)
-    return 0
-
-
-def _loose(part: PartFolder, count: int) -> Finding:
+        count = sum(is_image(entry.name) and not _is_hidden(entry.name) for entry in entries)
+    if not count:
+        return None
     images, are, them = (f"{count:,} images", "are", "them") if count > 1 else ("an image", "is", "it")
-    return Finding(
-        "no-classes",
-        f"`{part.name}` has {images} outside of its sub-folders, which {are} ignored",
-        f"move {them} into the sub-folder of a class, such as `{_below(part.name, part.classes[0])}`",
-        is_error=False,
-    )
+    fact = f"`{part.name}` has {images} outside of its sub-folders, which {are} ignored"
+    help = f"move {them} into the sub-folder of a class, such as `{_below(part.name, part.classes[0])}`"
+    return Finding("no-classes", fact, help, is_error=False)
 
 
 def _splits_in_classes(part: PartFolder) -> Finding:
     first = part.classes[0]
     inside = sub_folders(part.folder / first)
     listed, better = _quoted([f"{first}/{name}" for name in inside]), _below(part.name, f"{inside[0]}/{first}")
-    return Finding(
-        "unused-split",
-        f"the splits inside of the classes of `{part.name}` are ignored, and the split is random: {listed}",
-        f"put the classes into the splits: `{better}`",
-        is_error=False,
-    )
+    fact = f"the splits inside of the classes of `{part.name}` are ignored, and the split is random: {listed}"
+    return Finding("unused-split", fact, f"put the classes into the splits: `{better}`", is_error=False)
 
 
 def _unused_siblings(folder: Path, name: str) -> Iterator[Finding]:
@@ -366,43 +339,21 @@ def _unused_siblings(folder: Path, name: str) -> Iterator[Finding]:
     beside = [top for top in sub_folders(place.parent) if top.lower() in words and sub_folders(place.parent / top)]
     if beside:
         above = os.path.dirname(name.rstrip("/")) or "."
-        listed, is_one = _quoted([_below(above, top) for top in beside]), len(beside) == 1
-        yield Finding(
-            "unused-split",
-            f"{listed} beside `{name}` {'is' if is_one else 'are'} not used, and the split is random",
-            f'write `folder("{above}")` to use {"it" if is_one else "them"}',
-            is_error=False,
-        )
+        are, them = ("is", "it") if len(beside) == 1 else ("are", "them")
+        others = _quoted([_below(above, top) for top in beside])
+        fact = f"{others} beside `{name}` {are} not used, and the split is random"
+        yield Finding("unused-split", fact, f'write `folder("{above}")` to use {them}', is_error=False)
 
 
 def _beside_splits(name: str, used: Sequence[str], others: Sequence[str]) -> Finding:
-    return Finding(
-        "unused-split",
-        f"`{name}` has the splits {_quoted(used)}, so {_quoted([_below(name, top) for top in others])} "
-        f"{'are' if len(others) > 1 else 'is'} ignored",
-        "move the images into the class folders of a split, or the folder elsewhere",
-        is_error=False,
-    )
-
-
-def _no_train(name: str, tops: Sequence[str]) -> Finding:
-    return Finding(
-        "missing-file",
-        f"`{name}` has {_quoted(tops)} but no `train`",
-        f"name the folder with the training images `{_below(name, 'train')}`",
-    )
+    ignored = f"{_quoted([_below(name, top) for top in others])} {'are' if len(others) > 1 else 'is'} ignored"
+    help = "move the images into the class folders of a split, or the folder elsewhere"
+    return Finding("unused-split", f"`{name}` has the splits {_quoted(used)}, so {ignored}", help, is_error=False)
 
 
 def _doubled(name: str, tops: Sequence[str]) -> Finding:
-    return Finding(
-        "repeated-split",
-        f"`{name}` has both {' and '.join(f'`{top}`' for top in tops)}, which are the same split",
-        "keep one of them",
-    )
-
-
-def _classes(names: Sequence[str]) -> str:
-    return f"class {_quoted(names)} is" if len(names) == 1 else f"classes {_quoted(names)} are"
+    fact = f"`{name}` has both {' and '.join(f'`{top}`' for top in tops)}, which are the same split"
+    return Finding("repeated-split", fact, "keep one of them")
 
 
 def _quoted(names: Sequence[str]) -> str:

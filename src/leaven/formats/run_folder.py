@@ -116,19 +116,19 @@ def newest(place: Path, name: str) -> Path | None:
     A folder of several runs never means a smoke test."""
     if os.path.isfile(place / name):
         return place / name
-    found = [run for run in _runs_with(place, name) if not is_smoke_test(run)]
+    found = [run for run in _runs_with(place, f"*/{name}") if not is_smoke_test(run)]
     return max(found, key=_age) / name if found else None
 
 
 def unfinished_below(place: Path) -> list[Path]:
     """The runs in a folder, or in the folders in it, that have not saved a model."""
-    runs = [*_runs_with(place, PROGRAM), *(file.parent for file in _globbed(place, f"*/*/{PROGRAM}"))]
+    runs = (run for pattern in (f"*/{PROGRAM}", f"*/*/{PROGRAM}") for run in _runs_with(place, pattern))
     return sorted(run for run in runs if not is_finished(run))
 
 
 def only_in_smoke_test(place: Path, name: str) -> tuple[str, str] | None:
     """What to say, and what to do, where a file is asked of a folder of runs and only smoke tests have it."""
-    found = [run for run in _runs_with(place, name) if is_smoke_test(run)]
+    found = [run for run in _runs_with(place, f"*/{name}") if is_smoke_test(run)]
     if not found or newest(place, name) is not None:
         return None
     run = max(found, key=_age)
@@ -155,12 +155,9 @@ def _age(run: Path) -> tuple[str, int, str]:
     return str(read_json(run / LOCK).get("started", "")), 0, run.name
 
 
-def _runs_with(place: Path, name: str) -> list[Path]:
-    return [file.parent for file in _globbed(place, f"*/{name}")]
-
-
-def _globbed(place: Path, pattern: str) -> list[Path]:
-    return list(place.glob(pattern)) if os.path.isdir(place) else []
+def _runs_with(place: Path, pattern: str) -> list[Path]:
+    """The folders of the files in a folder that match a pattern."""
+    return [file.parent for file in place.glob(pattern)] if os.path.isdir(place) else []
 
 
 def program_hash(program: bytes) -> str:
@@ -208,13 +205,8 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     except OSError:
         return []
     rows = csv.DictReader(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline=""))
-    return [{name: _number(name, text) for name, text in row.items() if text} for row in rows]
-
-
-def _number(column: str, text: str) -> Any:
-    if column == "phase":
-        return text
-    return int(text) if column == "epoch" else float(text)
+    kinds = {"phase": str, "epoch": int}
+    return [{name: kinds.get(name, float)(text) for name, text in row.items() if text} for row in rows]
 
 
 def read_json(file: Path) -> dict[str, Any]:

@@ -22,12 +22,9 @@ def hold(folder: Path, owner: object) -> bool:
         return True
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
+    except OSError as problem:
         os.close(descriptor)
-        return False
-    except OSError:  # the drive has no locks
-        os.close(descriptor)
-        return True
+        return not isinstance(problem, BlockingIOError)  # other problems: the drive has no locks
     _held.add(descriptor)
     weakref.finalize(owner, _release, descriptor)
     return True

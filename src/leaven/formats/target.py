@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
+from leaven.formats.texts import is_utf8
+
 # What a value is: the index of a class, numbers, a 0 or 1 for each output, boxes (and masks) of objects, or the mask of
 # an image.
 Kind = Literal["class", "number", "binary", "boxes", "instances", "mask"]
@@ -144,11 +146,9 @@ def _size(label: Any) -> Any:
 def check_names(names: Iterable[str]) -> None:
     """Names of classes or labels are stored in bundles, as UTF-8."""
     for name in names:
-        try:
-            name.encode()
-        except UnicodeEncodeError:
+        if not is_utf8(name):
             fact = f"has the label `{shown(name)}`, which is not valid Unicode"
-            raise BadTarget("wrong-label", fact, "use a valid character instead of the escaped one") from None
+            raise BadTarget("wrong-label", fact, "use a valid character instead of the escaped one")
 
 
 def values_of(target: Target, given: Sequence[Any]) -> list[Value]:

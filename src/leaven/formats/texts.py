@@ -36,6 +36,15 @@ def text_fault(text: Text | None) -> Fault | None:
     return Fault("empty-text", "has no text" if is_all else "lacks one of its texts")
 
 
+def is_utf8(text: str) -> bool:
+    """Whether a string, such as the name of a file, can be stored as UTF-8."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
 def _is_unicode(part: str) -> bool:
     """Whether a string has no halves of characters: bytes that are not UTF-8 are read as such."""
     return part.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in part)

@@ -9,7 +9,7 @@ import zipfile
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from leaven.files.regular import open_regular
 from leaven.formats.run_folder import BUNDLE, newest
@@ -57,18 +57,14 @@ def safetensors_shapes(file: Path) -> dict[str, tuple[int, ...]] | None:
     """The shape of every tensor in a safetensors file; None for what is not one or can't be read."""
     try:
         with open_regular(file) as stream:
-            return dict(_shapes(stream))
+            length = int.from_bytes(stream.read(8), "little")
+            header = json.loads(stream.read(length)) if 0 < length <= _LONGEST else None
+        if header is None:
+            return None
+        header.pop("__metadata__", None)
+        return {name: tuple(int(side) for side in entry["shape"]) for name, entry in header.items()}
     except _UNREADABLE:
         return None
-
-
-def _shapes(stream: BinaryIO) -> Iterator[tuple[str, tuple[int, ...]]]:
-    length = int.from_bytes(stream.read(8), "little")
-    if not 0 < length <= _LONGEST:
-        raise ValueError("no header")
-    for name, entry in json.loads(stream.read(length)).items():
-        if name != "__metadata__":
-            yield name, tuple(int(side) for side in entry["shape"])
 
 
 def normalisation(steps: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | None:

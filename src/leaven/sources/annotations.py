@@ -10,10 +10,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
-from leaven.formats.finding import BadSource, Finding
+from leaven.formats.finding import About, BadSource, Finding
 from leaven.formats.image_folder import IMAGE_ENDINGS, PART_NAMES
 from leaven.sources.copies import copies
-from leaven.sources.source import Samples, SourceFacts, predefined
+from leaven.sources.source import Samples, SourceFacts, joined
 from leaven.tasks.detection.target import Box, Categories, Object, Objects, box_fault, within
 from leaven.tasks.instances.target import MaskedCategories
 
@@ -24,19 +24,10 @@ OnBadFile = Literal["stop", "skip"]
 
 
 class Image(NamedTuple):
-    """An image with what is marked in it. `place` is where it is annotated, for reports."""
+    """An image with what is marked in it."""
 
     file: str
-    place: str
     objects: tuple[Object, ...]
-
-
-class Read(NamedTuple):
-    """All that was read: the names of the categories, and the images of each split, or of '' where there is none."""
-
-    names: tuple[str, ...]
-    splits: Mapping[str, Sequence[Image]]
-    is_relative: bool = False
 
 
 class Problems:
@@ -53,7 +44,7 @@ class Problems:
     def add(self, fact: str, help: str = "", id: str = "wrong-annotation", noun: str = "annotation") -> None:
         """`noun` is what would be skipped."""
         skipping = f"`on_bad_file skip` leaves such {noun}s out"
-        self.found.append(Finding(id, fact, f"{help or _CORRECT}; {skipping}", argument=self.argument))
+        self.found.append(annotations_at(self.argument).of(Finding(id, fact, f"{help or _CORRECT}; {skipping}")))
         self._nouns[noun] += 1
 
     def findings(self) -> tuple[Finding, ...]:
@@ -68,10 +59,10 @@ class Problems:
             ]
             verb = "is" if len(self.found) == 1 else "are"
             fact = f"{' and '.join(counts)} {verb} skipped: {first.fact}{', and others' * bool(others)}"
-            return (at_source(Finding(first.id, fact, is_error=False, argument=first.argument)),)
+            return (first._replace(fact=fact, help="", is_error=False),)
         notes = [f"also, {other.fact}" for other in others[:_LISTED]]
         notes += [f"and {len(others) - _LISTED:,} more"] if len(others) > _LISTED else []
-        raise BadSource(at_source(first._replace(notes=tuple(notes))))
+        raise BadSource(first._replace(notes=tuple(notes)))
 
     def box(self, box: Box, size: tuple[float, float] | None, place: str, help: str = "") -> Box | None:
         """A box within its image; None where it is outside, or has no size."""
@@ -136,64 +127,60 @@ def several(name: str, found: Sequence[str], folder: Path) -> tuple[str, str]:
     return f"`{name}` may be {shown} of `{folder.name}`", help
 
 
-def facts_of(read: Read, problems: Problems) -> SourceFacts:
-    """The facts of annotations that were read."""
-    try:
-        findings = problems.findings()
-    except BadSource as bad:
-        findings = (bad.finding,)
-    if not any(finding.is_error for finding in findings) and not _has_objects(read):
-        findings = (*findings, _no_objects(problems))
-    counts = {split: len(images) for split, images in read.splits.items()}
-    splits = tuple(split for split in counts if split)
-    return SourceFacts(read.names, splits, (*findings, *_unused(read, problems)), counts)
+class Read(NamedTuple):
+    """All that was read: the names of the categories, and the images of each split, or of '' where there is none."""
+
+    names: tuple[str, ...]
+    splits: Mapping[str, Sequence[Image]]
+    problems: Problems
+    is_relative: bool = False
+
+    def facts(self) -> SourceFacts:
+        try:
+            findings = self.problems.findings()
+        except BadSource as bad:
+            findings = bad.findings
+        if not any(finding.is_error for finding in findings) and not self.has_objects:
+            findings = (*findings, *self._no_objects().findings)
+        counts = {split: len(images) for split, images in self.splits.items()}
+        return SourceFacts(self.names, tuple(filter(None, counts)), (*findings, *self._unused()), counts)
+
+    def samples(self, *, has_masks: bool = False) -> Samples:
+        """All samples; a BadSource where something is wrong."""
+        findings = self.problems.findings()
+        if not self.has_objects:
+            raise self._no_objects()
+        images, splits = joined(self.splits)
+        target = (MaskedCategories if has_masks else Categories)(self.names)
+        values = [Objects(image.objects, self.is_relative) for image in images]
+        files = [image.file for image in images]
+        return Samples(target, values, files, splits, findings=(*findings, *self._unused(), *copies(files, values)))
+
+    @property
+    def has_objects(self) -> bool:
+        return any(image.objects for images in self.splits.values() for image in images)
+
+    def _no_objects(self) -> BadSource:
+        fact, help = f"`{self.problems.name}` has no objects", "a detector learns from annotated images"
+        return annotations_at(self.problems.argument).error("wrong-annotation", fact, help)
+
+    def _unused(self) -> Iterable[Finding]:
+        """That some categories have no objects."""
+        train = self.splits.get("train", self.splits.get("", ()))
+        used = {one.category for image in train for one in image.objects}
+        unused = [name for at, name in enumerate(self.names) if at not in used]
+        if unused and used:
+            names = ", ".join(f"`{name}`" for name in unused[:_LISTED]) + " and others" * (len(unused) > _LISTED)
+            many = f"{len(unused)} of the {len(self.names)} categories: {names}"
+            fact = f"training has no objects of {many if len(unused) > 1 else f'the category {names}'}"
+            where = f"remove such categories from `{self.problems.name}`, or add images"
+            help = f"a model can't learn what it is not shown: {where}"
+            yield annotations_at(self.problems.argument).warning("unused-category", fact, help)
 
 
-def opened(read: Read, problems: Problems, *, has_masks: bool = False) -> Samples:
-    """All samples of what was read; a BadSource where something is wrong."""
-    findings = problems.findings()
-    images = [image for split in read.splits.values() for image in split]
-    if not _has_objects(read):
-        raise BadSource(_no_objects(problems))
-    target = (MaskedCategories if has_masks else Categories)(read.names)
-    values = [Objects(image.objects, read.is_relative) for image in images]
-    files = [image.file for image in images]
-    sizes = {split: len(there) for split, there in read.splits.items()}
-    found = (*findings, *_unused(read, problems), *copies(files, values))
-    return Samples(target, values, files, predefined(sizes), findings=found)
-
-
-def _has_objects(read: Read) -> bool:
-    return any(image.objects for images in read.splits.values() for image in images)
-
-
-def _no_objects(problems: Problems) -> Finding:
-    fact, help = f"`{problems.name}` has no objects", "a detector learns from annotated images"
-    return at_source(Finding("wrong-annotation", fact, help), problems.argument)
-
-
-def _unused(read: Read, problems: Problems) -> Iterable[Finding]:
-    """That some categories have no objects."""
-    train = read.splits.get("train", read.splits.get("", ()))
-    used = {one.category for image in train for one in image.objects}
-    unused = [read.names[at] for at in range(len(read.names)) if at not in used]
-    if unused and used:
-        names = ", ".join(f"`{name}`" for name in unused[:_LISTED]) + " and others" * (len(unused) > _LISTED)
-        many = f"{len(unused)} of the {len(read.names)} categories: {names}"
-        fact = f"training has no objects of {many if len(unused) > 1 else f'the category {names}'}"
-        help = f"a model can't learn what it is not shown: remove such categories from `{problems.name}`, or add images"
-        yield at_source(Finding("unused-category", fact, help, is_error=False), problems.argument)
-
-
-def at_source(finding: Finding, argument: str = "path") -> Finding:
-    return finding._replace(
-        argument=finding.argument or argument, label=finding.label or "the annotations are read from here"
-    )
-
-
-def missing_folder(path: Path, name: str, what: str) -> BadSource:
-    fact = f"`{name}` is a file, not a folder" if path.exists() else f"`{name}` does not exist"
-    return BadSource(at_source(Finding("missing-file", fact, what)))
+def annotations_at(argument: str = "path") -> About:
+    """What findings about annotations are about: the argument that names these."""
+    return About(argument, "the annotations are read from here")
 
 
 def named_split(name: str) -> str:

@@ -2,12 +2,12 @@
 
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from leaven.formats.finding import BadSource, Finding
+from leaven.formats.finding import About
 from leaven.sources.annotations import (
     LARGEST_LOOK,
     Image,
@@ -15,16 +15,13 @@ from leaven.sources.annotations import (
     OnBadFile,
     Problems,
     Read,
+    annotations_at,
     as_text,
-    at_source,
-    facts_of,
-    missing_folder,
     named_split,
-    opened,
     several,
 )
 from leaven.sources.name_files import unreadable
-from leaven.sources.source import Samples, SourceFacts
+from leaven.sources.source import Samples, SourceFacts, returns_findings
 from leaven.tasks.detection.target import Object
 
 _PARTS = ("images", "annotations", "categories")
@@ -41,22 +38,19 @@ class Coco(NamedTuple):
     masks: bool | None = None
     on_bad_file: OnBadFile = "stop"
 
+    @returns_findings
     def look(self) -> SourceFacts:
-        try:
-            files = self._files()
-            if sum(os.path.getsize(file) for file in files.values()) > LARGEST_LOOK:
-                return SourceFacts((), tuple(split for split in files if split))
-            return facts_of(*self._read(files))
-        except BadSource as bad:
-            return SourceFacts(findings=(bad.finding,))
+        files = self._files()
+        if sum(os.path.getsize(file) for file in files.values()) > LARGEST_LOOK:
+            return SourceFacts((), tuple(filter(None, files)))
+        return self._read(files).facts()
 
     def open(self) -> Samples:
-        return opened(*self._read(self._files()), has_masks=bool(self.masks))
+        return self._read(self._files()).samples(has_masks=bool(self.masks))
 
     def _files(self) -> dict[str, Path]:
         """The file of each split; a single one has all of the data."""
-        if not self.path.is_dir():
-            raise missing_folder(self.path, self.name, "use the folder that contains the images")
+        annotations_at().check_folder(self.path, self.name, "use the folder that contains the images")
         annotations = self.annotations
         if annotations is None or annotations.is_dir():
             files = self._found(annotations)
@@ -65,7 +59,7 @@ class Coco(NamedTuple):
         files |= {split: file for split, file in (("val", self.val), ("test", self.test)) if file is not None}
         for split, file in files.items():
             if not file.is_file():
-                raise BadSource(self._at(Finding("missing-file", f"`{file.name}` does not exist"), split))
+                raise self._at(split).error("missing-file", f"`{file.name}` does not exist")
         return files
 
     def _found(self, given: Path | None) -> dict[str, Path]:
@@ -78,23 +72,18 @@ class Coco(NamedTuple):
         for folder in folders:
             found = sorted(folder.glob("*.json"))
             instances = [file for file in found if file.name.startswith("instances")] or found
-            by_split: dict[str, list[Path]] = {}
-            for file in instances:
-                by_split.setdefault(named_split(file.name), []).append(file)
             if len(instances) == 1:
                 return {"": instances[0]}
-            if "train" in by_split and all(len(files) == 1 for files in by_split.values()):
-                return {split: by_split[split][0] for split in ("train", "val", "test") if split in by_split}
+            if by_split := _one_of_each((named_split(file.name), file) for file in instances):
+                return by_split
             if instances:
                 names = ", ".join(f"`{file.name}`" for file in instances[:3])
                 fact = f"it is not clear which annotations to use: {names}"
                 help = "name one: `annotations=`" if given is None else f"name one: `{folder.name}/{found[0].name}`"
-                raise BadSource(self._at(Finding("missing-file", fact, help)))
-        raise BadSource(
-            self._at(Finding("missing-file", f"`{self.name}` has no annotations", "name the file: `annotations=`"))
-        )
+                raise self._at().error("missing-file", fact, help)
+        raise self._at().error("missing-file", f"`{self.name}` has no annotations", "name the file: `annotations=`")
 
-    def _read(self, files: Mapping[str, Path]) -> tuple[Read, Problems]:
+    def _read(self, files: Mapping[str, Path]) -> Read:
         index = ImageIndex(self.path)
         named = self.name if self.annotations is None else self.annotations.name
         problems = Problems(named, self.on_bad_file, self._argument(""))
@@ -107,7 +96,7 @@ class Coco(NamedTuple):
             splits[split] = _Reader(files[split], split, order, index, problems, bool(self.masks)).images(content)
         self._check_shared(files, splits)
         problems.argument = self._argument("")
-        return Read(tuple(name for _, name in ids), splits), problems
+        return Read(tuple(name for _, name in ids), splits, problems)
 
     def _check_shared(self, files: Mapping[str, Path], splits: Mapping[str, Sequence[Image]]) -> None:
         """That an image of training is not taken for one of another split, which has its own beside its annotations."""
@@ -121,20 +110,19 @@ class Coco(NamedTuple):
                 if real == os.path.realpath(trained[own.name]) != os.path.realpath(own):
                     fact = f"`{own.name}` is taken from `{self.path.name}`, which has the images of training"
                     help = "name the folder that contains the images of all splits, as the first argument"
-                    raise BadSource(self._at(Finding("wrong-annotation", fact, help), split))
+                    raise self._at(split).error("wrong-annotation", fact, help)
 
     def _content(self, file: Path, split: str) -> Mapping[str, Any]:
         try:
             with open(file, encoding="utf-8-sig") as stream:
                 content = json.load(stream)
         except (OSError, ValueError, RecursionError) as problem:
-            finding = Finding("wrong-format", f"`{file.name}` can't be read: {unreadable(problem)}")
-            raise BadSource(self._at(finding, split)) from None
+            fact = f"`{file.name}` can't be read: {unreadable(problem)}"
+            raise self._at(split).error("wrong-format", fact) from None
         for part in _PARTS:
             if not isinstance(content, dict) or not isinstance(content.get(part), list):
                 help = "COCO's format has lists of `images`, `annotations` and `categories`"
-                finding = Finding("wrong-format", f"`{file.name}` has no list of `{part}`", help)
-                raise BadSource(self._at(finding, split))
+                raise self._at(split).error("wrong-format", f"`{file.name}` has no list of `{part}`", help)
         found: dict[str, Any] = content
         return found
 
@@ -150,7 +138,7 @@ class Coco(NamedTuple):
                     there = next((f"`{named}`" for known, named in ids if known == id), "not a category")
                     fact = f"in `{files[split].name}`, the category {id} is `{name}`; in `{files[first].name}`, {there}"
                     help = "use the same ids and names of categories in every file"
-                    raise BadSource(self._at(Finding("wrong-annotation", fact, help), split))
+                    raise self._at(split).error("wrong-annotation", fact, help)
         return ids
 
     def _categories(self, content: Mapping[str, Any], file: str) -> Sequence[tuple[int, str]]:
@@ -162,13 +150,13 @@ class Coco(NamedTuple):
                     names[id] = name
                 case _:
                     fact = f"category {at} of `{file}` has no `id` and `name` of its own"
-                    raise BadSource(self._at(Finding("wrong-format", fact)))
+                    raise self._at().error("wrong-format", fact)
         if not names:
-            raise BadSource(self._at(Finding("wrong-format", f"`{file}` has no categories")))
+            raise self._at().error("wrong-format", f"`{file}` has no categories")
         return sorted(names.items())
 
-    def _at(self, finding: Finding, split: str = "") -> Finding:
-        return at_source(finding, self._argument(split))
+    def _at(self, split: str = "") -> About:
+        return annotations_at(self._argument(split))
 
     def _argument(self, split: str) -> str:
         """The argument that names the annotations of a split."""
@@ -179,10 +167,15 @@ class Coco(NamedTuple):
 
 def files_of_splits(folder: Path) -> dict[str, Path]:
     """`train/_annotations.coco.json`, `valid/…`: the file of each split in a folder of its own; empty otherwise."""
+    files = sorted(folder.glob("*/*.json"))
+    return _one_of_each((split, file) for file in files if (split := named_split(file.parent.name)))
+
+
+def _one_of_each(named: Iterable[tuple[str, Path]]) -> dict[str, Path]:
+    """The file of each split; empty where a split has several, or there is none to train with."""
     by_split: dict[str, list[Path]] = {}
-    for file in sorted(folder.glob("*/*.json")):
-        if split := named_split(file.parent.name):
-            by_split.setdefault(split, []).append(file)
+    for split, file in named:
+        by_split.setdefault(split, []).append(file)
     if "train" not in by_split or any(len(files) > 1 for files in by_split.values()):
         return {}
     return {split: by_split[split][0] for split in ("train", "val", "test") if split in by_split}
@@ -225,7 +218,7 @@ class _Reader:
         objects: dict[Any, list[Object]] = {id: [] for id in sizes}
         for at, one in enumerate(content["annotations"], 1):
             self._add(one, f"annotation {at} of `{self.file}`", sizes, objects)
-        return [Image(file, f"`{self.file}`", tuple(objects[id])) for id, (file, _) in sizes.items() if file]
+        return [Image(file, tuple(objects[id])) for id, (file, _) in sizes.items() if file]
 
     def _found(self, name: str, at: int) -> str:
         """The path of an image; empty where that is not known, which is a problem."""

@@ -2,21 +2,21 @@
 
 import os
 from array import array
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from leaven.files.file_names import FileNames
-from leaven.formats.finding import BadSource, Finding
+from leaven.formats.finding import About, BadSource
 from leaven.formats.image_folder import image_files, images_in, looks_split, read_image_folder, sub_folders
 from leaven.sources.copies import copies
-from leaven.sources.source import Samples, SourceFacts, predefined
+from leaven.sources.source import Samples, SourceFacts, predefined, returns_findings
 from leaven.terminal import status_line
 
 if TYPE_CHECKING:
     from leaven.formats.target import TargetReader
     from leaven.sources.table import Table
 
+_FOLDER = About("path", "images are read from this folder")
 _PACKED = (".zip", ".tar", ".gz", ".tgz", ".7z")
 
 
@@ -27,19 +27,22 @@ class Folder(NamedTuple):
     name: str
     target: "TargetReader | None" = None
 
+    @returns_findings
     def look(self) -> SourceFacts:
-        if not os.path.isdir(self.path):
-            return SourceFacts(findings=(_not_a_folder(self.path, self.name),))
+        from leaven.formats.doubtful_labels import doubt_folders  # only a check needs it
+
+        _check_folder(self.path, self.name)
         if self.target is not None:
             return self._listed(self.target).look()
         read = read_image_folder(self.path, self.name)
         images = next((part.images for part in read.parts.values()), {})
-        findings = tuple(map(_at_path, (*read.findings, *self._doubts(images))))
-        return SourceFacts(read.classes, read.splits, findings, read.counts, tuple(images.values()))
+        findings = [_FOLDER.of(finding) for finding in read.findings]
+        if images and (doubt := doubt_folders(images)) is not None:
+            findings.append(_FOLDER.warning("unlikely-labels", f"`{self.name}` {doubt.fact}", doubt.help))
+        return SourceFacts(read.classes, read.splits, tuple(findings), read.counts, tuple(images.values()))
 
     def open(self) -> Samples:
-        if not os.path.isdir(self.path):
-            raise BadSource(_not_a_folder(self.path, self.name))
+        _check_folder(self.path, self.name)
         if self.target is not None:
             return self._listed(self.target).open()
         read = read_image_folder(self.path, self.name)
@@ -70,33 +73,26 @@ class Folder(NamedTuple):
         files = [file for part in parts for name in part.classes for file in sorted(image_files(part.folder / name))]
         return image_sizes(files, self.path)
 
-    def _doubts(self, counts: Mapping[str, int]) -> tuple[Finding, ...]:
-        """Warnings about classes that are probably not meant."""
-        from leaven.formats.doubtful_labels import doubt_folders
-
-        doubt = doubt_folders(counts) if counts else None
-        if doubt is None:
-            return ()
-        return (Finding("unlikely-labels", f"`{self.name}` {doubt.fact}", doubt.help, is_error=False),)
-
     def _listed(self, target: "TargetReader") -> "Table":
-        from leaven.sources.table import metadata_folder  # few recipes need it
+        """The table in the folder: `metadata.csv`, or `train/metadata.csv` and others where there are splits."""
+        from leaven.sources.table import Table  # few recipes need it
 
-        return metadata_folder(self.path, self.name, target)
+        return Table(self.path, self.name, target, is_metadata=True)
 
 
-def _not_a_folder(path: Path, name: str) -> Finding:
+def _check_folder(path: Path, name: str) -> None:
+    if os.path.isdir(path):
+        return
+    if not os.path.exists(path):
+        raise _FOLDER.error("missing-file", f"`{name}` does not exist")
     from leaven.formats.tables import formats
 
-    if not os.path.exists(path):
-        return _at_path(Finding("missing-file", f"`{name}` does not exist"))
     help, ending = "use the folder that contains one sub-folder per class", path.suffix.lower()
     if ending in formats():
         help = f'write `{formats()[ending].SOURCE}("{name}", image="…", label="…")` for a table'
     elif ending in _PACKED:
         help = "unpack it and use the folder"
-    finding = Finding("missing-file", f"`{name}` is a file, not a folder", help)
-    return _at_path(finding)._replace(label="expected a folder")
+    raise About("path", "expected a folder").error("missing-file", f"`{name}` is a file, not a folder", help)
 
 
 class TorchvisionFolder(NamedTuple):
@@ -107,9 +103,9 @@ class TorchvisionFolder(NamedTuple):
     target: "TargetReader | None" = None
     allow_empty: bool = False
 
+    @returns_findings
     def look(self) -> SourceFacts:
-        if not os.path.isdir(self.path):
-            return SourceFacts(findings=(_not_a_folder(self.path, self.name),))
+        _check_folder(self.path, self.name)
         names = tuple(sub_folders(self.path))
         if not looks_split(names):
             images = tuple(there.images for there in images_in(self.path).values())
@@ -118,8 +114,4 @@ class TorchvisionFolder(NamedTuple):
         quoted = ", ".join(f"`{name}`" for name in names)
         fact = f"the sub-folders of `{self.name}` are read as classes, but have names of splits: {quoted}"
         help = f'use `folder("{self.name}")`, which reads `train`, `val` and `test` as splits'
-        return SourceFacts(names, findings=(_at_path(Finding("split-as-class", fact, help, is_error=False)),))
-
-
-def _at_path(finding: Finding) -> Finding:
-    return finding._replace(argument="path", label="images are read from this folder")
+        return SourceFacts(names, findings=(_FOLDER.warning("split-as-class", fact, help),))

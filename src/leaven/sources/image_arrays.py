@@ -6,17 +6,18 @@ Where the files are and how they are read is decided in `formats/image_arrays.py
 import gzip
 import os
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 from leaven.formats import image_arrays as arrays
-from leaven.formats.finding import BadSource, Finding
+from leaven.formats.finding import About
 from leaven.formats.image_folder import sub_folders
-from leaven.sources.source import Samples, SourceFacts, predefined
+from leaven.sources.source import Samples, SourceFacts, predefined, returns_findings
 
 _DAMAGED = (ValueError, OSError, EOFError, gzip.BadGzipFile, zlib.error)
-_LABEL = "the files are read from this folder"
+_ROOT = About("root", "the files are read from this folder")
 
 
 class _Place(NamedTuple):
@@ -35,27 +36,28 @@ class Mnist(_Place):
     def is_there(self) -> bool:
         return not arrays.idx_files(self.path, self.FOLDER)[1]
 
+    @returns_findings
     def look(self) -> SourceFacts | None:
-        files, missing = arrays.idx_files(self.path, self.FOLDER)
-        if missing:
-            return None if self.download else SourceFacts(findings=(self._missing(missing, bool(files)),))
-        try:
+        if self.download and not self.is_there():
+            return None
+        files = self._files()
+        with _reading(self.name):
             counts = {split: arrays.idx_shape(files[images], 3)[0] for split, (images, _) in arrays.IDX_FILES.items()}
-        except _DAMAGED as problem:
-            return SourceFacts(findings=(_damaged(self.name, problem),))
         return SourceFacts(self.NAMES, tuple(counts), counts=counts)
 
     def open(self) -> Samples:
-        files, missing = arrays.idx_files(self.path, self.FOLDER)
-        if missing:
-            raise BadSource(self._missing(missing, bool(files)))
+        files = self._files()
         return _samples(lambda split: arrays.read_idx(files, split), self.NAMES, self.name)
 
-    def _missing(self, missing: list[str], has_some: bool) -> Finding:
+    def _files(self) -> Mapping[str, Path]:
+        files, missing = arrays.idx_files(self.path, self.FOLDER)
+        if not missing:
+            return files
         listed = ", ".join(f"`{name}`" for name in missing)
-        fact = f"`{self.name}` has no {listed}" if has_some else f"{self.TITLE} is not in `{self.name}`"
+        fact = f"`{self.name}` has no {listed}" if files else f"{self.TITLE} is not in `{self.name}`"
         place = f"`{self.name}` or `{_below(self.name, self.FOLDER)}/raw`"
-        return _missing(fact, f"put {listed}, packed (.gz) or not, into {place}; `download=true` downloads them")
+        help = f"put {listed}, packed (.gz) or not, into {place}; `download=true` downloads them"
+        raise _ROOT.error("missing-file", fact, help)
 
 
 class FashionMnist(Mnist):
@@ -76,31 +78,28 @@ class Cifar10(_Place):
     def is_there(self) -> bool:
         return bool(arrays.batch_files(self.path, self.BATCHES))
 
+    @returns_findings
     def look(self) -> SourceFacts | None:
-        files = arrays.batch_files(self.path, self.BATCHES)
-        if not files:
-            return None if self.download else SourceFacts(findings=(self._missing(),))
-        try:
+        if self.download and not self.is_there():
+            return None
+        files = self._files()
+        with _reading(self.name):
             names = arrays.batch_names(files["train"][0], self.BATCHES)
             counts = dict.fromkeys(files, 0)
             for split, file in ((split, file) for split, there in files.items() for file in there):
                 known = arrays.batch_count(file, self.BATCHES)
                 counts[split] += len(arrays.read_batches([file], self.BATCHES).labels) if known is None else known
-        except _DAMAGED as problem:
-            return SourceFacts(findings=(_damaged(self.name, problem),))
         return SourceFacts(names, tuple(counts), counts=counts)
 
     def open(self) -> Samples:
-        files = arrays.batch_files(self.path, self.BATCHES)
-        if not files:
-            raise BadSource(self._missing())
-        try:
+        files = self._files()
+        with _reading(self.name):
             names = arrays.batch_names(files["train"][0], self.BATCHES)
-        except _DAMAGED as problem:
-            raise BadSource(_damaged(self.name, problem)) from None
         return _samples(lambda split: arrays.read_batches(files[split], self.BATCHES), names, self.name)
 
-    def _missing(self) -> Finding:
+    def _files(self) -> Mapping[str, Sequence[Path]]:
+        if files := arrays.batch_files(self.path, self.BATCHES):
+            return files
         fact = f"{self.TITLE} is not in `{self.name}`"
         folders = " or ".join(f"`{_below(self.name, folder)}`" for folder in self.BATCHES.folders)
         packed = next((name for name in self.ARCHIVES if (self.path / name).is_file()), None)
@@ -109,7 +108,7 @@ class Cifar10(_Place):
             help = f"unpack its archive: `tar xf {_below(self.name, packed)} -C {self.name}`"
         elif len(sub_folders(self.path)) > 1:
             help = f'for images in the folders of their classes, write `folder("{self.name}")`; otherwise {help}'
-        return _missing(fact, help)
+        raise _ROOT.error("missing-file", fact, help)
 
 
 class Cifar100(Cifar10):
@@ -126,27 +125,25 @@ def _samples(read_split: Callable[[str], arrays.Arrays], names: tuple[str, ...],
 
     from leaven.tasks.classification.target import Classes  # a look does without
 
-    try:
+    with _reading(name):
         read = {split: read_split(split) for split in ("train", "test")}
-    except _DAMAGED as problem:
-        raise BadSource(_damaged(name, problem)) from None
-    labels = np.concatenate([each.labels for each in read.values()])
-    names = names or tuple(map(str, range(int(labels.max()) + 1)))
-    if labels.max() >= len(names):
-        raise BadSource(_damaged(name, ValueError(f"has the label {labels.max()}, but only {len(names)} classes")))
+        labels = np.concatenate([each.labels for each in read.values()])
+        names = names or tuple(map(str, range(int(labels.max()) + 1)))
+        if labels.max() >= len(names):
+            raise ValueError(f"has the label {labels.max()}, but only {len(names)} classes")
     files = [f"image {number} of {split}" for split, each in read.items() for number in range(len(each.labels))]
     sizes = {split: len(each.labels) for split, each in read.items()}
     pixels = np.concatenate([each.pixels for each in read.values()])
     return Samples(Classes(names), labels.tolist(), files, predefined(sizes), pixels=pixels)
 
 
-def _missing(fact: str, help: str) -> Finding:
-    return Finding("missing-file", fact, help, argument="root", label=_LABEL)
-
-
-def _damaged(name: str, problem: Exception) -> Finding:
-    fact = f"`{name}` can't be read: {problem or type(problem).__name__}"
-    return Finding("wrong-format", fact, "copy or download the files again", argument="root", label=_LABEL)
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    try:
+        yield
+    except _DAMAGED as problem:
+        fact = f"`{name}` can't be read: {problem or type(problem).__name__}"
+        raise _ROOT.error("wrong-format", fact, "copy or download the files again") from None
 
 
 def _below(name: str, inside: str) -> str:

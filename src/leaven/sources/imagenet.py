@@ -14,17 +14,17 @@ from typing import Any, NamedTuple
 
 from leaven.files.file_names import FileNames
 from leaven.formats.class_names import published_classes
-from leaven.formats.finding import BadSource, Finding
+from leaven.formats.finding import About, Finding
 from leaven.formats.image_folder import image_files, images_in, is_image, sub_folders
 from leaven.sources.folder import Folder
-from leaven.sources.source import Samples, SourceFacts, predefined
+from leaven.sources.source import Samples, SourceFacts, joined, predefined, returns_findings
 
 _WNID = re.compile(r"n\d{8}")
 _BREED = re.compile(r"(n\d{8})-(.+)")
 _KAGGLE = ("ILSVRC/Data/CLS-LOC", "Data/CLS-LOC")  # where the archive of its competition has the images
 _SOLUTION = "LOC_val_solution.csv"
 _ARCHIVES = ("ILSVRC2012_img_train.tar", "ILSVRC2012_img_val.tar")
-_LABEL = "images are read from this folder"
+_ROOT = About("root", "images are read from this folder")
 
 
 class ImageNet(NamedTuple):
@@ -34,26 +34,23 @@ class ImageNet(NamedTuple):
     path: Path
     name: str
 
+    @returns_findings
     def look(self) -> SourceFacts:
-        if (finding := self._obstacle()) is not None:
-            return SourceFacts(findings=(finding,))
+        self._check_unpacked()
         facts = self._folder.look()
         names, _ = named(facts.names)
-        try:
-            validation = self._validation(facts.names)
-        except BadSource as bad:
-            return SourceFacts(findings=(bad.finding,))
+        validation = self._validation(facts.names)
         if validation is None:
             return facts._replace(names=names, findings=self._findings(facts.findings))
-        findings = (*(finding for finding in facts.findings if finding.is_error), *validation.findings)
-        counts = {"train": facts.counts.get("train", 0), "val": len(validation.files)}
+        images, left_out = validation
+        findings = (*(finding for finding in facts.findings if finding.is_error), *left_out)
+        counts = {"train": facts.counts.get("train", 0), "val": len(images)}
         return facts._replace(names=names, splits=("train", "val"), counts=counts, findings=findings)
 
     def open(self) -> Samples:
         from leaven.tasks.classification.target import Classes  # a look does without
 
-        if (finding := self._obstacle()) is not None:
-            raise BadSource(finding)
+        self._check_unpacked()
         read = self._folder.open()
         folders = read.target.names
         names, wnids = named(folders)
@@ -61,35 +58,37 @@ class ImageNet(NamedTuple):
         validation = self._validation(folders)
         if validation is None:
             return read._replace(target=classes, findings=self._findings(read.findings))
+        images, left_out = validation
         files, values = FileNames(str(self.path)), array("q", read.values)
         files.extend(read.files)
-        files.extend(validation.files)
-        values.extend(validation.values)
-        sizes = {"train": len(read.files), "val": len(validation.files)}
-        return Samples(classes, values, files, predefined(sizes), findings=validation.findings)
+        files.extend(images)
+        values.extend(images.values())
+        splits = predefined({"train": len(read.files), "val": len(images)})
+        return Samples(classes, values, files, splits, findings=left_out)
 
     @property
     def _folder(self) -> Folder:
         inside = next((place for place in _KAGGLE if (self.path / place).is_dir()), "")
         return Folder(self.path / inside, f"{self.name}/{inside}" if inside else self.name)
 
-    def _obstacle(self) -> Finding | None:
-        """Why there is nothing to look at: the archives are not unpacked, or it is not a folder."""
+    def _check_unpacked(self) -> None:
+        """There are folders in the folder. Whether it is one is checked when they are read."""
         if not self.path.is_dir() or sub_folders(self.path):
-            return None
+            return
         packed = [name for name in _ARCHIVES if (self.path / name).is_file()]
         if packed:
             fact = f"the archives of ImageNet in `{self.name}` are not unpacked: {', '.join(packed)}"
             splits = [split for split, name in zip(("train", "val"), _ARCHIVES, strict=True) if name in packed]
             made = "; ".join(f"ImageNet('{self.name}', '{split}')" for split in splits)
             help = f'torchvision does that: `python -c "from torchvision.datasets import ImageNet; {made}"`'
-            return _at_root(Finding("missing-file", fact, help))
+            raise _ROOT.error("missing-file", fact, help)
         fact = f"`{self.name}` has no `train` and `val`, and no folders of classes"
         help = "ImageNet grants access on request: download its archives and unpack them into `train` and `val`"
-        return _at_root(Finding("missing-file", fact, help))
+        raise _ROOT.error("missing-file", fact, help)
 
-    def _validation(self, folders: Sequence[str]) -> "_Validation | None":
-        """The images of a `val` without folders, by the table of the competition; None where there is no such `val`."""
+    def _validation(self, folders: Sequence[str]) -> tuple[dict[str, int], tuple[Finding, ...]] | None:
+        """The images of a `val` without folders, each with the number of its class by the table of the competition, and
+        that some are left out; None where there is no such `val`."""
         folder = self._folder.path / "val"
         if not folder.is_dir() or sub_folders(folder):
             return None
@@ -99,13 +98,13 @@ class ImageNet(NamedTuple):
         index = {wnid: at for at, wnid in enumerate(folders)}
         wnids = self._solution(table)
         files = [name for name in sorted(os.listdir(folder)) if is_image(name)]
-        kept = {name: index[wnid] for name in files if (wnid := wnids.get(Path(name).stem, "")) in index}
+        kept = {str(folder / file): index[wnid] for file in files if (wnid := wnids.get(Path(file).stem, "")) in index}
         findings: tuple[Finding, ...] = ()
         if left_out := len(files) - len(kept):
             fact = f"{left_out:,} of {len(files):,} images in `val` are left out"
             reason = f"by `{_SOLUTION}`, `train` does not have their class"
-            findings = (_at_root(Finding("unequal-classes", f"{fact}: {reason}", "", is_error=False)),)
-        return _Validation([str(folder / name) for name in kept], list(kept.values()), findings) if kept else None
+            findings = (_ROOT.warning("unequal-classes", f"{fact}: {reason}"),)
+        return (kept, findings) if kept else None
 
     def _solution(self, table: Path) -> dict[str, str]:
         """The wnid of each validation image."""
@@ -115,23 +114,15 @@ class ImageNet(NamedTuple):
         except (OSError, ValueError, KeyError, AttributeError, csv.Error):
             fact = f"`{table.name}` in `{self.name}` does not have the columns `ImageId` and `PredictionString`"
             help = "download it again from the competition, or remove it"
-            raise BadSource(_at_root(Finding("wrong-format", fact, help))) from None
+            raise _ROOT.error("wrong-format", fact, help) from None
 
     def _findings(self, findings: Sequence[Finding]) -> tuple[Finding, ...]:
         """The findings of the folder; the help is about ImageNet where validation images have no classes."""
         help = f"put `{_SOLUTION}` into `{self.name}`, or the images of each class into a folder with its wnid"
         return tuple(
-            _at_root(finding._replace(help=help) if finding.id == "no-classes" and not finding.is_error else finding)
+            _ROOT.of(finding._replace(help=help) if finding.id == "no-classes" and not finding.is_error else finding)
             for finding in findings
         )
-
-
-class _Validation(NamedTuple):
-    """Images of a `val` without folders, each with the number of its class."""
-
-    files: list[str]
-    values: list[int]
-    findings: tuple[Finding, ...]
 
 
 def named(folders: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -149,17 +140,14 @@ class StanfordDogs(NamedTuple):
     path: Path
     name: str
 
+    @returns_findings
     def look(self) -> SourceFacts:
-        try:
-            folder, lists = self._images(), self._lists()
-            counts = {split: len(files) for split, files in lists.items()} if lists else {}
-        except BadSource as bad:
-            return SourceFacts(findings=(bad.finding,))
+        folder, lists = self._images(), self._lists()
         images = _breed_folders(folder)
         names, _ = breeds(tuple(images))
         if not lists:
             return SourceFacts(names, (), (self._no_lists(),), {"": sum(images.values())}, tuple(images.values()))
-        return SourceFacts(names, tuple(counts), counts=counts)
+        return SourceFacts(names, tuple(lists), counts={split: len(files) for split, files in lists.items()})
 
     def open(self) -> Samples:
         from leaven.tasks.classification.target import Classes  # a look does without
@@ -170,16 +158,15 @@ class StanfordDogs(NamedTuple):
             lists = {"": [f"{top}/{Path(f).name}" for top in folders for f in sorted(image_files(folder / top))]}
         names, wnids = breeds(folders)
         index = {name: at for at, name in enumerate(folders)}
-        listed = [file for files in lists.values() for file in files]
+        listed, splits = joined(lists)
         if unknown := next((file for file in listed if file.partition("/")[0] not in index), None):
             fact = f"`train_list.mat` and `test_list.mat` name `{unknown}`, whose folder is not in `{folder.name}`"
-            raise BadSource(_at_root(Finding("missing-file", fact, "unpack images.tar again")))
+            raise _ROOT.error("missing-file", fact, "unpack images.tar again")
         files = FileNames(str(folder))
         files.extend([str(folder / file) for file in listed])
         values = array("q", [index[file.partition("/")[0]] for file in listed])
-        sizes = {split: len(there) for split, there in lists.items()}
         findings = () if "" not in lists else (self._no_lists(),)
-        return Samples(Classes(names, "label", wnids), values, files, predefined(sizes), findings=findings)
+        return Samples(Classes(names, "label", wnids), values, files, splits, findings=findings)
 
     def _images(self) -> Path:
         """The folder of the breeds, wherever the archive was unpacked."""
@@ -189,10 +176,10 @@ class StanfordDogs(NamedTuple):
         if (self.path / "images.tar").is_file():
             fact = f"the archive `{self.name}/images.tar` is not unpacked"
             help = f"unpack it: `tar xf {self.name}/images.tar -C {self.name}`; the same for lists.tar"
-            raise BadSource(_at_root(Finding("missing-file", fact, help)))
+            raise _ROOT.error("missing-file", fact, help)
         fact = f"`{self.name}` has no `Images` with folders such as `n02085620-Chihuahua`"
         help = "download images.tar and lists.tar of the Stanford dogs and unpack both into this folder"
-        raise BadSource(_at_root(Finding("missing-file", fact, help)))
+        raise _ROOT.error("missing-file", fact, help)
 
     def _lists(self) -> dict[str, list[str]]:
         """The images of the official splits; none where the lists are not there."""
@@ -209,13 +196,13 @@ class StanfordDogs(NamedTuple):
             cells: Any = loadmat(file, squeeze_me=True)["file_list"]
         except Exception as problem:  # a damaged file makes SciPy raise nearly anything
             fact = f"`{self.name}/{file.relative_to(self.path).as_posix()}` can't be read: {problem}"
-            raise BadSource(_at_root(Finding("wrong-format", fact, "unpack lists.tar again"))) from None
+            raise _ROOT.error("wrong-format", fact, "unpack lists.tar again") from None
         return [str(cell) for cell in cells.reshape(-1)]
 
     def _no_lists(self) -> Finding:
         fact = f"`{self.name}` has no `train_list.mat` and `test_list.mat`, so the split is random"
         help = f"unpack lists.tar of the Stanford dogs into `{self.name}` to use the official split"
-        return _at_root(Finding("unused-split", fact, help, is_error=False))
+        return _ROOT.warning("unused-split", fact, help)
 
 
 def _breed_folders(folder: Path) -> dict[str, int]:
@@ -228,7 +215,3 @@ def breeds(folders: Sequence[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The names of breeds in words, and their wnids: `n02085782-Japanese_spaniel` is the Japanese spaniel."""
     matches = [match for folder in folders if (match := _BREED.fullmatch(folder))]
     return tuple(match[2].replace("_", " ") for match in matches), tuple(match[1] for match in matches)
-
-
-def _at_root(finding: Finding) -> Finding:
-    return finding._replace(argument="root", label=_LABEL)

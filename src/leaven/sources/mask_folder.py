@@ -11,12 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from leaven.formats.finding import BadSource, Finding
+from leaven.formats.finding import About, Finding
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
 from leaven.sources.annotations import OnBadFile
 from leaven.sources.mask_pixels import MaskFacts, Pair, listed, look_at_masks
 from leaven.sources.name_files import read_lines, unreadable
-from leaven.sources.source import Samples, SourceFacts, predefined
+from leaven.sources.source import Samples, SourceFacts, joined, returns_findings
 from leaven.tasks.segmentation.target import MaskClasses
 
 if TYPE_CHECKING:
@@ -45,14 +45,12 @@ class MaskFolder(NamedTuple):
     known: "MaskClasses | None" = None
     on_bad_file: OnBadFile = "stop"
 
+    @returns_findings
     def look(self) -> SourceFacts:
-        try:
-            target = self._target()
-            pairs, findings = self._pairs()
-            seen = look_at_masks(_every(pairs), target, MOST_LOOKED, MOST_PIXELS)
-            findings += self._bad(seen) + self._unlearnable(seen, pairs, target)
-        except BadSource as bad:
-            return SourceFacts(findings=(bad.finding,))
+        target = self._target()
+        pairs, findings = self._pairs()
+        seen = look_at_masks(joined(pairs)[0], target, MOST_LOOKED, MOST_PIXELS)
+        findings += self._bad(seen) + self._unlearnable(seen, pairs, target)
         counts = {split: len(there) for split, there in pairs.items()}
         return SourceFacts(target.names, tuple(split for split in counts if split), findings, counts)
 
@@ -60,13 +58,13 @@ class MaskFolder(NamedTuple):
         target = self._target()
         pairs, findings = self._pairs()
         if self.known is None:  # an evaluation reads all masks anyway
-            seen = look_at_masks(_every(pairs), target, MOST_OPENED, None)
+            seen = look_at_masks(joined(pairs)[0], target, MOST_OPENED, None)
             findings += self._bad(seen) + self._unlearnable(seen, pairs, target)
             bad = {one.pair for one in seen if one.fault}
             pairs = {split: [pair for pair in there if pair not in bad] for split, there in pairs.items()}
-        every, sizes = _every(pairs), {split: len(there) for split, there in pairs.items()}
+        every, splits = joined(pairs)
         values = [target.value(pair.mask) for pair in every]
-        return Samples(target, values, [pair.image for pair in every], predefined(sizes), findings=findings)
+        return Samples(target, values, [pair.image for pair in every], splits, findings=findings)
 
     def _target(self) -> MaskClasses:
         if self.known is not None:
@@ -81,14 +79,16 @@ class MaskFolder(NamedTuple):
         bad = [one for one in seen if one.fault]
         if not bad:
             return ()
-        first = f"`{_below(self.name, Path(bad[0].pair.mask), self.path)}` can't be used: {bad[0].fault}"
+        first = f"`{self._shown(Path(bad[0].pair.mask))}` can't be used: {bad[0].fault}"
         if self.on_bad_file == "skip" and len(bad) < len(seen):
-            fact = f"{_counted(len(bad), 'image')} of `{self.name}` {_are(bad)} skipped: {first}"
-            return (_about("path", "wrong-mask", fact, "")._replace(is_error=False),)
-        more = f"{_counted(len(bad) - 1, 'more mask')} can't be used either: {listed(bad[1:])}"
+            are = "is" if len(bad) == 1 else "are"
+            fact = f"{_counted(len(bad), 'image')} of `{self.name}` {are} skipped: {first}"
+            return (_FOLDER.warning("wrong-mask", fact),)
+        others = [one.pair.mask for one in bad[1:]]
+        more = f"{_counted(len(others), 'more mask')} can't be used either: {listed(others)}"
         advice = (bad[0].help, "`on_bad_file skip` leaves such images out" if len(bad) < len(seen) else "")
         help = "; ".join(filter(None, advice))
-        raise BadSource(_about("path", "wrong-mask", first, help)._replace(notes=(more,) if len(bad) > 1 else ()))
+        raise _FOLDER.error("wrong-mask", first, help, notes=(more,) if others else ())
 
     def _unlearnable(
         self, seen: Sequence[MaskFacts], pairs: Mapping[str, Sequence[Pair]], target: MaskClasses
@@ -102,10 +102,10 @@ class MaskFolder(NamedTuple):
         if train and not used:
             which = "no mask" if is_all else f"none of the {len(train):,} masks that were looked at"
             fact = f"{which} has a pixel with a class: all are {target.ignored}, which means that they have none"
-            finding = _about("path", "wrong-mask", fact, _is_class(target.names[-1], target))
+            help = _is_class(target.names[-1], target)
             if is_all:
-                raise BadSource(finding)
-            return (finding._replace(is_error=False),)
+                raise _FOLDER.error("wrong-mask", fact, help)
+            return (_FOLDER.warning("wrong-mask", fact, help),)
         unused = [name for at, name in enumerate(target.names) if at not in used]
         if not unused or not used or not (is_all or len(train) >= MOST_OPENED // 2):
             return ()
@@ -115,13 +115,17 @@ class MaskFolder(NamedTuple):
         if any(one.has_ignored for one in train):
             help = f"pixels that are {target.ignored} have no class; {_is_class(unused[0], target)}"
         fact = f"training has no pixels of {classes}"
-        return (_about("path", "unused-category", fact, help)._replace(is_error=False),)
+        return (_FOLDER.warning("unused-category", fact, help),)
 
     # -- classes
 
     def _named(self) -> "tuple[tuple[str, ...], tuple[Colour, ...]]":
         """The names of the classes, and the colours that masks have in their place, where they have."""
-        source = self._class_file() if self.classes is None else self.classes
+        source = self.classes
+        if source is None:
+            source = next((self.path / name for name in CLASS_FILES if (self.path / name).is_file()), None)
+        if source is None:
+            raise _FOLDER.error("no-classes", f"the classes of the masks in `{self.name}` are not named", _HOW)
         where = f"`{Path(source).name}`" if isinstance(source, str | Path) else "the list"
         try:
             if isinstance(source, str | Path):
@@ -130,77 +134,53 @@ class MaskFolder(NamedTuple):
                 rows = [_class([str(line)]) for line in source]
         except (OSError, ValueError) as problem:
             fact = f"the classes in {where} can't be read: {unreadable(problem)}"
-            raise BadSource(_about("classes", "wrong-format", fact, _HOW)) from None
+            raise _CLASSES.error("wrong-format", fact, _HOW) from None
         colours = tuple(colour for _, colour in rows if colour is not None)
         if colours and len(colours) < len(rows):
             fact = f"{where} has a colour for some classes and none for others"
-            raise BadSource(_about("classes", "wrong-format", fact, _HOW))
-        return self._checked(tuple(name for name, _ in rows), colours)
-
-    def _class_file(self) -> Path:
-        file = next((self.path / name for name in CLASS_FILES if (self.path / name).is_file()), None)
-        if file is None:
-            fact = f"the classes of the masks in `{self.name}` are not named"
-            raise BadSource(_about("path", "no-classes", fact, _HOW.format(folder=self.name)))
-        return file
-
-    def _checked(
-        self, names: tuple[str, ...], colours: "tuple[Colour, ...]"
-    ) -> "tuple[tuple[str, ...], tuple[Colour, ...]]":
+            raise _CLASSES.error("wrong-format", fact, _HOW)
+        names = tuple(name for name, _ in rows)
         twice = next((name for at, name in enumerate(names) if name in names[:at]), None)
         if twice is not None:
-            raise BadSource(_about("classes", "no-classes", f"the class `{twice}` is named twice", "name each once"))
+            raise _CLASSES.error("no-classes", f"the class `{twice}` is named twice", "name each once")
         if len(names) < 2:
             fact = f"there is only the class `{names[0]}`" if names else "no classes are named"
-            raise BadSource(_about("classes", "no-classes", f"{fact}, but segmentation needs two or more", _TWO))
+            raise _CLASSES.error("no-classes", f"{fact}, but segmentation needs two or more", _TWO)
         return names, colours
 
     # -- images and masks
 
     def _pairs(self) -> tuple[dict[str, list[Pair]], tuple[Finding, ...]]:
         """The images of each split with their masks; without splits, all are ''."""
-        if not self.path.is_dir():
-            fact = f"`{self.name}` {'is a file, not a folder' if self.path.exists() else 'does not exist'}"
-            raise BadSource(_about("path", "missing-file", fact, ""))
-        places = self._places()
+        _FOLDER.check_folder(self.path, self.name)
         pairs: dict[str, list[Pair]] = {}
         findings: list[Finding] = []
-        for split, (images, masks) in places.items():
+        for split, (images, masks) in mask_places(self.path).items():
             pairs[split], problems = self._paired(images, masks)
             findings += problems
-        return pairs, tuple(findings)
-
-    def _places(self) -> dict[str, tuple[Path, Path]]:
-        """The folders of images and masks of each split."""
-        places = mask_places(self.path)
-        if not places:
+        if not pairs:
             has = ", ".join(f"`{name}`" for name in sub_folders(self.path)[:_SHOWN]) or "no folders"
             fact = f"`{self.name}` has {has}, but not `images` and `masks`"
             help = f"put the images into `{self.name}/images` and their masks, with the same names, into "
-            raise BadSource(_about("path", "missing-file", fact, f"{help}`{self.name}/masks`"))
-        return places
+            raise _FOLDER.error("missing-file", fact, f"{help}`{self.name}/masks`")
+        return pairs, tuple(findings)
 
     def _paired(self, images: Path, masks: Path) -> tuple[list[Pair], list[Finding]]:
         pairs, lonely, left = paired(images, masks)
-        where = _below(self.name, images, self.path)
         if not pairs:
-            fact = f"no image in `{where}` has a mask in `{_below(self.name, masks, self.path)}`"
-            raise BadSource(
-                _about("path", "missing-file", fact, "give each mask the name of its image: `1.jpg`, `1.png`")
-            )
+            fact = f"no image in `{self._shown(images)}` has a mask in `{self._shown(masks)}`"
+            raise _FOLDER.error("missing-file", fact, "give each mask the name of its image: `1.jpg`, `1.png`")
         findings = []
-        if lonely:
-            fact = f"{_counted(len(lonely), 'image')} in `{where}` {_has(lonely)} no mask and {_are(lonely)} ignored"
-            findings.append(_unpaired(fact, lonely, "add the masks, or remove the images"))
-        if left:
-            at = _below(self.name, masks, self.path)
-            fact = f"{_counted(len(left), 'mask')} in `{at}` {_has(left)} no image and {_are(left)} ignored"
-            findings.append(_unpaired(fact, left, "add the images, or remove the masks"))
+        for files, folder, noun, other in ((lonely, images, "image", "mask"), (left, masks, "mask", "image")):
+            if files:
+                has, are = ("has", "is") if len(files) == 1 else ("have", "are")
+                where = f"{_counted(len(files), noun)} in `{self._shown(folder)}`"
+                fact, help = f"{where} {has} no {other} and {are} ignored", f"add the {other}s, or remove the {noun}s"
+                findings.append(_FOLDER.warning("unpaired-mask", fact, help, notes=(listed(files),)))
         return [Pair(*pair) for pair in pairs], findings
 
-
-def _every(pairs: Mapping[str, Sequence[Pair]]) -> list[Pair]:
-    return [pair for there in pairs.values() for pair in there]
+    def _shown(self, place: Path) -> str:
+        return f"{self.name}/{place.relative_to(self.path).as_posix()}"
 
 
 def mask_places(folder: Path) -> dict[str, tuple[Path, Path]]:
@@ -293,36 +273,14 @@ def _stem(file: str, folder: Path) -> str:
     return os.path.splitext(os.path.relpath(file, folder))[0].replace(os.sep, "/")
 
 
-def _below(name: str, place: Path, top: Path) -> str:
-    return f"{name}/{place.relative_to(top).as_posix()}"
-
-
-def _unpaired(fact: str, files: Sequence[str], help: str) -> Finding:
-    listed = ", ".join(f"`{os.path.basename(file)}`" for file in files[:_SHOWN])
-    more = f" and {len(files) - _SHOWN:,} more" if len(files) > _SHOWN else ""
-    finding = Finding("unpaired-mask", fact, help, (f"{listed}{more}",), is_error=False)
-    return finding._replace(argument="path", label="images and masks are read from this folder")
-
-
 def _counted(count: int, noun: str) -> str:
     return f"{count:,} {noun}{'s' * (count != 1)}"
 
 
-def _has(files: Sequence[str]) -> str:
-    return "has" if len(files) == 1 else "have"
-
-
-def _are(files: Sequence[object]) -> str:
-    return "is" if len(files) == 1 else "are"
-
-
 _HOW = 'name them in the order of their numbers: `classes=["background", "road"]`, or one per line in `classes.txt`'
 _TWO = 'the first is usually the background: `classes=["background", "road"]`'
-_LABELS: Mapping[str, str] = {"path": "images and masks are read from this folder", "classes": "the classes of pixels"}
-
-
-def _about(argument: str, id: str, fact: str, help: str) -> Finding:
-    return Finding(id, fact, help, argument=argument, label=_LABELS[argument])
+_FOLDER = About("path", "images and masks are read from this folder")
+_CLASSES = About("classes", "the classes of pixels")
 
 
 def _is_class(name: str, target: MaskClasses) -> str:

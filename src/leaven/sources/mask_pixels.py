@@ -6,7 +6,6 @@ The meaning of single numbers and colours is decided in `tasks/segmentation/targ
 import os
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import islice
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from leaven.files.regular import open_regular
@@ -110,7 +109,7 @@ def _numbers(mask: "Image") -> set[Any]:
     return set(np.unique(np.asarray(mask)).tolist())
 
 
-def listed(seen: Sequence[MaskFacts]) -> str:
-    """The names of some masks."""
-    names = ", ".join(f"`{os.path.basename(one.pair.mask)}`" for one in islice(seen, _SHOWN))
-    return names + (f" and {len(seen) - _SHOWN:,} more" if len(seen) > _SHOWN else "")
+def listed(files: Sequence[str]) -> str:
+    """The names of the first of some files."""
+    names = ", ".join(f"`{os.path.basename(file)}`" for file in files[:_SHOWN])
+    return names + (f" and {len(files) - _SHOWN:,} more" if len(files) > _SHOWN else "")

@@ -4,15 +4,15 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from leaven.formats.finding import BadSource, Finding
-from leaven.sources.source import Samples, SourceFacts, predefined
+from leaven.formats.finding import About, BadSource
+from leaven.sources.source import Samples, SourceFacts, joined, returns_findings
 
 _LISTS = {"train": "trainval.txt", "test": "test.txt"}
 AREAS = ("background", "pet")
 PUBLISHED = {"train": 3680, "test": 3669}
 _TRIMAP = ((1, 1), (2, 0), (3, -100))  # what its numbers mean; 3 is between pet and background
 _FOLDER = "oxford-iiit-pet"  # which torchvision makes
-_LABEL = "images are read from this folder"
+_ROOT = About("root", "images are read from this folder")
 
 
 class Pet(NamedTuple):
@@ -38,13 +38,11 @@ class OxfordPets(NamedTuple):
     def is_there(self) -> bool:
         return self.folder() is not None
 
+    @returns_findings
     def look(self) -> SourceFacts | None:
         if self.download and not self.is_there():
             return SourceFacts(AREAS, tuple(PUBLISHED), counts=PUBLISHED) if self.masks else None
-        try:
-            lists = self.lists()
-        except BadSource as bad:
-            return SourceFacts(findings=(bad.finding,))
+        lists = self.lists()
         counts = {split: len(pets) for split, pets in lists.items()}
         if self.masks:
             return SourceFacts(AREAS, tuple(counts), counts=counts)
@@ -58,14 +56,13 @@ class OxfordPets(NamedTuple):
 
         lists, folder = self.lists(), self.folder()
         assert folder is not None
-        pets = [pet for split in lists.values() for pet in split]
+        pets, splits = joined(lists)
         files = [os.path.join(folder, "images", f"{pet.image}.jpg") for pet in pets]
-        sizes = {split: len(there) for split, there in lists.items()}
         if not self.masks:
-            return Samples(Classes(names_of(lists)), [pet.breed - 1 for pet in pets], files, predefined(sizes))
+            return Samples(Classes(names_of(lists)), [pet.breed - 1 for pet in pets], files, splits)
         target, trimaps = MaskClasses(AREAS), folder / "annotations" / "trimaps"
         values = [MaskFile(str(trimaps / f"{pet.image}.png"), target, _TRIMAP) for pet in pets]
-        return Samples(target, values, files, predefined(sizes))
+        return Samples(target, values, files, splits)
 
     def folder(self) -> Path | None:
         """The folder with the images and the annotations."""
@@ -76,7 +73,7 @@ class OxfordPets(NamedTuple):
         """The pets of each split; a BadSource where they can't be read."""
         folder = self.folder()
         if folder is None:
-            raise BadSource(self._missing())
+            raise self._missing()
         pets = {}
         for split, name in _LISTS.items():
             file = folder / "annotations" / name
@@ -86,33 +83,29 @@ class OxfordPets(NamedTuple):
                 pets[split] = [Pet(name, int(breed)) for name, breed, *_ in words]
             except FileNotFoundError:
                 help = "unpack annotations.tar.gz again"
-                raise BadSource(_at_root("missing-file", f"`{self._below(file)}` does not exist", help)) from None
+                raise _ROOT.error("missing-file", f"`{self._below(file)}` does not exist", help) from None
             except (OSError, ValueError, IndexError) as problem:
                 fact = f"`{self._below(file)}` can't be read: {problem}"
-                raise BadSource(_at_root("wrong-format", fact, "unpack annotations.tar.gz again")) from None
+                raise _ROOT.error("wrong-format", fact, "unpack annotations.tar.gz again") from None
             if not pets[split]:
-                raise BadSource(_at_root("empty-table", f"`{self._below(file)}` lists no images", ""))
+                raise _ROOT.error("empty-table", f"`{self._below(file)}` lists no images")
         return pets
 
     def _below(self, file: Path) -> str:
         return f"{self.name}/{file.relative_to(self.path).as_posix()}"
 
-    def _missing(self) -> Finding:
+    def _missing(self) -> BadSource:
         packed = [name for name in ("images.tar.gz", "annotations.tar.gz") if (self.path / name).is_file()]
         if packed:
             fact = f"the archives of the Oxford pets in `{self.name}` are not unpacked: {', '.join(packed)}"
             commands = "; ".join(f"tar xf {self.name}/{name} -C {self.name}" for name in packed)
-            return _at_root("missing-file", fact, f"unpack them: `{commands}`")
+            return _ROOT.error("missing-file", fact, f"unpack them: `{commands}`")
         fact = f"`{self.name}` has no `images` and `annotations` of the Oxford pets"
         help = "unpack images.tar.gz and annotations.tar.gz into it; `download=true` downloads them (800 MB)"
-        return _at_root("missing-file", fact, help)
+        return _ROOT.error("missing-file", fact, help)
 
 
 def names_of(lists: dict[str, list[Pet]]) -> tuple[str, ...]:
     """The breeds in words, by their numbers."""
     names = {pet.breed: pet.name for split in lists.values() for pet in split}
     return tuple(names.get(number, str(number)) for number in range(1, max(names) + 1))
-
-
-def _at_root(id: str, fact: str, help: str) -> Finding:
-    return Finding(id, fact, help, argument="root", label=_LABEL)

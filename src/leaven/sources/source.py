@@ -4,16 +4,21 @@ Every check imports this: named tuples are made faster than dataclasses, and few
 """
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from itertools import accumulate, pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
-from leaven.formats.finding import Finding
+from leaven.formats.finding import BadSource, Finding
 
 if TYPE_CHECKING:
     from leaven.formats.target import Target, Value
     from leaven.formats.texts import Text
+
+_Sample = TypeVar("_Sample")
+_Source = TypeVar("_Source")
+_Facts = TypeVar("_Facts", bound="SourceFacts | None")
 
 
 class SourceFacts(NamedTuple):
@@ -42,6 +47,19 @@ class Samples(NamedTuple):
     texts: "Sequence[Text] | None" = None  # where they are in memory; then `files` are their places
 
 
+def returns_findings(look: Callable[[_Source], _Facts]) -> "Callable[[_Source], _Facts | SourceFacts]":
+    """A look whose facts are the findings of a BadSource, where it raises one."""
+
+    @wraps(look)
+    def facts(source: _Source) -> "_Facts | SourceFacts":
+        try:
+            return look(source)
+        except BadSource as bad:
+            return SourceFacts(findings=bad.findings)
+
+    return facts
+
+
 class OnDisk(Protocol):
     """Data on disk that is looked at before training, whoever opens it then."""
 
@@ -65,6 +83,12 @@ def class_counts(target: "Target", values: "Sequence[Value]") -> tuple[int, ...]
         return ()
     counts = Counter(values)
     return tuple(counts[at] for at in range(len(target.names)))
+
+
+def joined(splits: Mapping[str, Sequence[_Sample]]) -> tuple[list[_Sample], dict[str, Sequence[int]]]:
+    """The samples of all splits, and the indices of those that each of them has."""
+    every = [sample for there in splits.values() for sample in there]
+    return every, predefined({split: len(there) for split, there in splits.items()})
 
 
 def predefined(sizes: Mapping[str, int]) -> dict[str, Sequence[int]]:

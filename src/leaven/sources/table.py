@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
-from leaven.formats.finding import BadSource, Finding
+from leaven.formats.finding import About, BadSource, Finding
 from leaven.formats.tables import (
     PLAIN,
     TEXT,
@@ -31,8 +31,8 @@ from leaven.formats.tables.csv_file import Table as TextTable
 from leaven.formats.tables.jsonl_file import is_one_list
 from leaven.formats.target import BadTarget, Target, TargetReader, Value, shown
 from leaven.formats.texts import text_columns
-from leaven.sources.columns import IN_COLUMN, SKIPPING, ImageColumn, InputColumns, Row, TextColumns
-from leaven.sources.source import Samples, SourceFacts, class_counts, predefined
+from leaven.sources.columns import IN_COLUMN, SKIPPING, ImageColumn, InputColumns, Row, TextColumns, skipped
+from leaven.sources.source import Samples, SourceFacts, class_counts, joined, predefined
 
 LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
 LISTED = 8
@@ -88,14 +88,15 @@ class Table:
             rows, doubted = self._all_rows(tables, is_look=True)
             if not all(map(bool, rows.values())):
                 return SourceFacts((), splits)
-            unusable = tuple(self.inputs.unusable(_every(rows), skips=self._skips))
-            target, values, rows, skipped = self._read(rows)
+            unusable = tuple(self.inputs.unusable(joined(rows)[0], skips=self._skips))
+            target, values, rows, left_out = self._read(rows)
             self._check_first_image(tables, rows)
         except BadSource as bad:
             return SourceFacts((), splits, (*unusable, *bad.findings))
         counts = {split: len(there) for split, there in rows.items()}
-        doubts = (*self._unseen(target, values, counts), *self._doubts(target, values))
-        findings = (*ignored, *doubted, *unusable, *skipped, *doubts, *self._repeated(rows, values))
+        about = About(self._about.argument, "images are listed in this table")
+        repeated = self.inputs.repeated(joined(rows)[0], values, self.name, about)
+        findings = (*ignored, *doubted, *unusable, *left_out, *self._doubts(target, values, counts), *repeated)
         return SourceFacts(target.names, splits, findings, counts, class_counts(target, values))
 
     def open(self) -> Samples:
@@ -103,14 +104,11 @@ class Table:
         self._check_choice()
         tables, ignored = self._labelled(self._tables())
         read, doubted = self._all_rows(tables)
-        target, values, rows, skipped = self._read(read)
+        target, values, rows, left_out = self._read(read)
         self._check_first_image(tables, rows)
-        sizes = {split: len(there) for split, there in rows.items()}
-        opened = self.inputs.opened(
-            {split: (self._root(tables[split]), there) for split, there in rows.items()}, values
-        )
-        findings = (*ignored, *doubted, *skipped, *opened.findings)
-        return Samples(target, values, opened.files, predefined(sizes), opened.images, findings, texts=opened.texts)
+        _, splits = joined(rows)
+        samples = Samples(target, values, (), splits, findings=(*ignored, *doubted, *left_out))
+        return self.inputs.opened([(self._root(tables[split]), there) for split, there in rows.items()], samples)
 
     def sizes(self) -> dict[tuple[int, int], str]:
         """The heights and widths of the images that it lists, each with one that has it; none of those inside of it."""
@@ -138,7 +136,7 @@ class Table:
         fact = f"`{shown}`, the first image of `{self.name}`, does not exist"
         help = "say where the paths start: `root=`" if self.root is None else ""
         label = "paths start in the folder of this table" if self.root is None else "paths start in this folder"
-        raise BadSource(Finding("missing-file", fact, help, argument="root", label=label))
+        raise About("root", label).error("missing-file", fact, help)
 
     @cached_property
     def inputs(self) -> InputColumns:
@@ -152,8 +150,14 @@ class Table:
         return self.on_bad_file == "skip"
 
     @property
-    def _argument(self) -> str:
-        return "path" if self.is_metadata else "file"
+    def _about(self) -> About:
+        """The file or folder as a whole."""
+        label = f"the table is read from this {'folder' if self.path.is_dir() else 'file'}"
+        return About("path" if self.is_metadata else "file", label)
+
+    @property
+    def _about_labels(self) -> About:
+        return About(self.target.argument, IN_COLUMN)
 
     def _root(self, file: Path) -> Path:
         """Where the paths in a table start."""
@@ -172,12 +176,12 @@ class Table:
             if len(tables) > 1:
                 both = " and ".join(f"`{file.relative_to(self.path).as_posix()}`" for file in tables)
                 fact = f"`{self.name}` has both {both}, which are the same split"
-                raise self._bad(Finding("repeated-split", fact, "keep one of them"))
+                raise self._about.error("repeated-split", fact, "keep one of them")
         if not by_split.keys() & {"", "train"}:
             wanted = f"{'metadata' if self.is_metadata else 'train'}{self.endings[0] if self.endings else TEXT}"
             columns = f"the columns {_columns(self.inputs.columns)} and {_columns(self.target.columns)}"
             help = f"list the {self.inputs.noun}s in it, with {columns}"
-            raise self._bad(Finding("missing-file", f"`{self.name}` has no `{wanted}`", help))
+            raise self._about.error("missing-file", f"`{self.name}` has no `{wanted}`", help)
         for tables in by_split.values():
             self._check_format(tables[0])
         return {split: tables[0] for split, tables in by_split.items()}
@@ -190,8 +194,7 @@ class Table:
                 del kept[split]
                 fact = f"`{self._named(file)}` {why} and is ignored"
                 help = f"add the labels to evaluate on it; {self.inputs.noun}s without labels are for `leaven predict`"
-                argument, label = self.target.argument, IN_COLUMN
-                findings.append(Finding("unknown-column", fact, help, is_error=False, argument=argument, label=label))
+                findings.append(self._about_labels.warning("unknown-column", fact, help))
         return kept, tuple(findings)
 
     def _why_unlabelled(self, file: Path) -> str:
@@ -206,29 +209,25 @@ class Table:
         return f"has no column {_columns(self.target.columns)}" if has_none else ""
 
     def _check_choice(self) -> None:
-        """There are columns with labels, each named once, and none of them is that of the images."""
-        columns = tuple(self.target.columns)
+        """The encoding is known; columns with labels are named, each once, and apart from those of the inputs."""
+        columns, argument = tuple(self.target.columns), self.target.argument
         self.inputs.check()
-        self._check_encoding()
+        try:
+            "".encode(self.layout.encoding)
+        except LookupError:
+            fact = f"`{self.layout.encoding}` is not an encoding of text"
+            help = 'usual ones are `"utf-8"`, `"cp1252"` and `"utf-16"`'
+            raise About("encoding", "not known").error("wrong-value", fact, help) from None
         if both := [column for column in self.inputs.columns if column in columns]:
-            fact = f"the column `{both[0]}` is named as {self.inputs.noun} and as {self.target.argument}"
-            help = f"name the column with the labels by `{self.target.argument}=`"
-            label = f"it has the {self.inputs.noun}s"
-            raise BadSource(Finding("wrong-columns", fact, help, argument=self.target.argument, label=label))
+            fact = f"the column `{both[0]}` is named as {self.inputs.noun} and as {argument}"
+            help = f"name the column with the labels by `{argument}=`"
+            raise About(argument, f"it has the {self.inputs.noun}s").error("wrong-columns", fact, help)
         twice = next((column for at, column in enumerate(columns) if column in columns[:at]), None)
         if columns and twice is None:
             return
         fact = f"the column `{twice}` is named twice" if columns else "no column is named"
-        argument, label = self.target.argument, "each once" if columns else "an empty list"
-        raise BadSource(Finding("wrong-columns", fact, "name every column once", argument=argument, label=label))
-
-    def _check_encoding(self) -> None:
-        try:
-            "".encode(self.layout.encoding)
-        except LookupError:
-            fact, label = f"`{self.layout.encoding}` is not an encoding of text", "not known"
-            help = 'usual ones are `"utf-8"`, `"cp1252"` and `"utf-16"`'
-            raise BadSource(Finding("wrong-value", fact, help, argument="encoding", label=label)) from None
+        about = About(argument, "each once" if columns else "an empty list")
+        raise about.error("wrong-columns", fact, "name every column once")
 
     def _check_format(self, file: Path) -> None:
         """The name of a file says how it is read, in a check and in training."""
@@ -245,7 +244,7 @@ class Table:
             help = _one_object_per_line(file)
         elif set(self.endings) <= set(TextTable.ENDINGS):
             help = 'write `csv(…, separator="\\t")`, which reads files of any name'
-        raise self._bad(Finding("wrong-format", fact, help))
+        raise self._about.error("wrong-format", fact, help)
 
     def _all_rows(self, tables: Mapping[str, Path], *, is_look: bool = False) -> tuple[Rows, tuple[Finding, ...]]:
         """The rows of each split, and what is probably not meant in them, as warnings."""
@@ -265,21 +264,20 @@ class Table:
             columns = (*inputs, *labels) if has_inputs else labels
             rows = [(f"{place} of `{name}`", cells) for place, cells in table.rows(columns)]
         except FileNotFoundError:
-            raise self._bad(Finding("missing-file", f"`{name}` does not exist")) from None
+            raise self._about.error("missing-file", f"`{name}` does not exist") from None
         except NotUtf8 as bad:
-            raise self._bad(Finding("not-utf8", f"{bad.place} of `{name}` {bad.fact}", self._convert(file))) from None
+            raise self._about.error("not-utf8", f"{bad.place} of `{name}` {bad.fact}", self._convert(file)) from None
         except BadLine as bad:
             help = NO_QUOTES if isinstance(bad, StrayQuote) and self.layout.quote is not None else ""
             help = _one_object_per_line(file) if isinstance(bad, OneList) else help
-            raise self._bad(Finding("wrong-format", f"{bad.place} of `{name}` {bad.fact}", help)) from None
+            raise self._about.error("wrong-format", f"{bad.place} of `{name}` {bad.fact}", help) from None
         except (OSError, ValueError) as problem:
             reason = getattr(problem, "strerror", None) or problem
-            raise self._bad(Finding("missing-file", f"`{name}` can't be read: {reason}")) from None
+            raise self._about.error("missing-file", f"`{name}` can't be read: {reason}") from None
         if not rows:
-            raise self._bad(Finding("empty-table", f"`{name}` has no rows"))
+            raise self._about.error("empty-table", f"`{name}` has no rows")
         for place, fact, help in table.doubts:
-            found = Finding("wrong-format", f"{place} of `{name}` {fact}", help, is_error=False)
-            doubted += self._bad(found).findings
+            doubted.append(self._about.warning("wrong-format", f"{place} of `{name}` {fact}", help))
         if not has_inputs:
             return [Row(place, None, _given(cells)) for place, cells in rows]
         count = len(inputs)
@@ -300,18 +298,18 @@ class Table:
     def _check_columns(self, table: TableFile, wanted: Sequence[str], name: str) -> None:
         there = table.columns()
         if not there:
-            raise self._bad(Finding("empty-table", f"`{name}` is empty"))
+            raise self._about.error("empty-table", f"`{name}` is empty")
         for column in wanted:
             if list(there).count(column) > 1:
                 fact = f"`{name}` has two columns with the name `{column}`"
-                raise self._bad(Finding("wrong-format", fact, "rename one of them"))
+                raise self._about.error("wrong-format", fact, "rename one of them")
         missing = [self._missing(column, there, name) for column in dict.fromkeys(wanted) if column not in there]
         marks = _SEPARATORS if len(there) == 1 and missing else ()  # the first line was taken for one column
         parts = {mark: {part.strip(' "') for part in there[0].split(mark)} for mark in marks}
         if mark := next((mark for mark in marks if set(wanted) <= parts[mark]), None):
             fact = f"`{name}` has {_SEPARATORS[mark]} between its columns"
             written = mark.replace("\t", "\\t")
-            raise self._bad(Finding("wrong-format", fact, f'add the argument `separator="{written}"`'))
+            raise self._about.error("wrong-format", fact, f'add the argument `separator="{written}"`')
         if missing:
             raise BadSource(*missing)
 
@@ -332,79 +330,39 @@ class Table:
 
     def _read(self, rows: Rows) -> tuple[Target, list[Value], Rows, tuple[Finding, ...]]:
         """The target, the value of every row that is kept, these rows, and that those without a label are skipped."""
-        skipped: list[str] = []
+        facts: list[str] = []  # about rows that are left out
         while True:
-            every = _every(rows)
+            every, _ = joined(rows)
             try:
                 target, values = self.target.read([row.given for row in every])
-                return target, values, rows, self._skipped(skipped)
+                findings = (self._about_labels.warning("wrong-label", skipped(facts)),) if facts else ()
+                return target, values, rows, findings
             except BadTarget as bad:
                 wrong = every[bad.at] if bad.at is not None else None
                 if wrong is None or not self._skips or not _is_missing(wrong.given):
                     place = f"`{self.name}`" if wrong is None else wrong.place
                     more = f"; {SKIPPING}" if wrong is not None and _is_missing(wrong.given) else ""
-                    raise BadSource(self._about_labels(bad.id, f"{place} {bad.fact}", f"{bad.help}{more}")) from None
+                    raise self._about_labels.error(bad.id, f"{place} {bad.fact}", f"{bad.help}{more}") from None
                 alike = {id(row) for row in every if type(row.given) is type(wrong.given) and _is_missing(row.given)}
-                skipped += [f"{row.place} {bad.fact}" for row in every if id(row) in alike]
+                facts += [f"{row.place} {bad.fact}" for row in every if id(row) in alike]
                 rows = {split: [row for row in there if id(row) not in alike] for split, there in rows.items()}
 
-    def _skipped(self, facts: Sequence[str]) -> tuple[Finding, ...]:
-        if not facts:
-            return ()
-        rows = f"{len(facts):,} rows are skipped: {facts[0]}, and others"
-        fact = rows if len(facts) > 1 else f"a row is skipped: {facts[0]}"
-        return (self._about_labels("wrong-label", fact)._replace(is_error=False),)
-
-    def _about_labels(self, id: str, fact: str, help: str = "") -> Finding:
-        return Finding(id, fact, help, argument=self.target.argument, label=IN_COLUMN)
-
-    def _unseen(self, target: Target, values: Sequence[Value], counts: Mapping[str, int]) -> Iterator[Finding]:
-        """That a split has classes that are not trained. A warning, as a recipe may split the data anew."""
+    def _doubts(self, target: Target, values: Sequence[Value], counts: Mapping[str, int]) -> Iterator[Finding]:
+        """Warnings: a split has classes that are not trained (a recipe may split the data anew), or labels are
+        probably not meant."""
         there = {split: [values[at] for at in members] for split, members in predefined(counts).items()}
         for split, others in there.items():
             if unseen := target.unseen(there.get("train", others), others):
                 fact = f"{split} of `{self.name}` has {unseen}, which train does not have"
-                help, argument = "fix the spelling, or add it to train; a run stops here", self.target.argument
-                yield Finding("wrong-label", fact, help, is_error=False, argument=argument, label=IN_COLUMN)
-
-    def _doubts(self, target: Target, values: Sequence[Value]) -> tuple[Finding, ...]:
-        """Warnings about labels that are probably not meant."""
-        doubt = self.target.doubt(target, values)
-        if doubt is None:
-            return ()
-        fact, argument = f"`{self.name}` {doubt.fact}", self.target.argument
-        return (Finding("unlikely-labels", fact, doubt.help, is_error=False, argument=argument, label=IN_COLUMN),)
-
-    def _repeated(self, rows: Rows, values: Sequence[Value]) -> tuple[Finding, ...]:
-        """That images are listed in several rows."""
-        repeated = self.inputs.repeated(_every(rows), values)
-        if repeated is None:
-            return ()
-        what, help, note = repeated
-        fact, label = f"`{self.name}` lists {what}", "images are listed in this table"
-        return (Finding("repeated-image", fact, help, (note,), is_error=False, argument=self._argument, label=label),)
-
-    def _bad(self, finding: Finding) -> BadSource:
-        """A finding about the file or folder as a whole."""
-        label = f"the table is read from this {'folder' if self.path.is_dir() else 'file'}"
-        return BadSource(finding._replace(argument=self._argument, label=label))
-
-
-def metadata_folder(folder: Path, name: str, target: TargetReader) -> Table:
-    """A folder of images that a table in it lists: `metadata.csv`, with the column `file_name`.
-
-    Splits are folders with a table each: `train/metadata.csv`.
-    """
-    return Table(folder, name, target, FILE_NAME, is_metadata=True)
+                help = "fix the spelling, or add it to train; a run stops here"
+                yield self._about_labels.warning("wrong-label", fact, help)
+        if (doubt := self.target.doubt(target, values)) is not None:
+            yield self._about_labels.warning("unlikely-labels", f"`{self.name}` {doubt.fact}", doubt.help)
 
 
 def _is_missing(given: Any) -> bool:
     """Whether a row has an empty cell in place of a label; to some tasks, that is a label too."""
     return any(cell is None or cell == "" for cell in (given if isinstance(given, tuple) else (given,)))
-
-
-def _every(rows: Mapping[str, Sequence[Row]]) -> list[Row]:
-    return [row for split in rows.values() for row in split]
 
 
 def _columns(columns: Sequence[str]) -> str:

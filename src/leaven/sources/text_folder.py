@@ -1,19 +1,19 @@
 """A folder of text files: one sub-folder per class, perhaps inside `train`, `val` and `test`."""
 
-import os
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from leaven.formats.finding import BadSource, Finding
+from leaven.formats.finding import About, Finding
 from leaven.formats.image_folder import PART_NAMES, files_below, sub_folders
-from leaven.sources.source import Samples, SourceFacts, predefined
+from leaven.sources.source import Samples, SourceFacts, predefined, returns_findings
 
 if TYPE_CHECKING:
     from leaven.formats.target import TargetReader
 
 ENDINGS = (".txt", ".text", ".md")
+_FOLDER = About("path", "texts are read from this folder")
 _HELP = f"put each class into a sub-folder of files that end in {', '.join(ENDINGS)}"
 
 
@@ -25,20 +25,17 @@ class TextFolder(NamedTuple):
     target: "TargetReader | None" = None  # labels are the names of folders
     classes: Sequence[str] | None = None  # the sub-folders that are read; all where there are none
 
+    @returns_findings
     def look(self) -> SourceFacts:
-        try:
-            parts = self._parts()
-        except BadSource as bad:
-            return SourceFacts(findings=(bad.finding,))
+        parts = self._parts()
         train = next(iter(parts.values()))
         counts = {split: sum(map(len, there.values())) for split, there in parts.items()}
         findings = tuple(self._lacking(parts))
         return SourceFacts(tuple(train), tuple(filter(None, parts)), findings, counts, tuple(map(len, train.values())))
 
-    def _lacking(self, parts: Mapping[str, Mapping[str, Sequence[str]]]) -> list[Finding]:
+    def _lacking(self, parts: Mapping[str, Mapping[str, Sequence[str]]]) -> Iterator[Finding]:
         """Classes that only some splits have, such as a folder of texts that nobody labelled."""
         train = next(iter(parts.values()))
-        findings = []
         for split, there in parts.items():
             if lacking := [name for name in train if name not in there]:
                 others = ", ".join(f'"{name}"' for name in train if name not in lacking)
@@ -46,9 +43,7 @@ class TextFolder(NamedTuple):
                 several = ("class", "is") if len(lacking) == 1 else ("classes", "are")
                 fact = f"{several[0]} {names} {several[1]} in the train split of `{self.name}` but not in {split}"
                 help = f"if these texts have no label, leave them out: `classes=[{others}]`"
-                label = "texts are read from this folder"
-                findings.append(Finding("unequal-classes", fact, help, is_error=False, argument="path", label=label))
-        return findings
+                yield _FOLDER.warning("unequal-classes", fact, help)
 
     def open(self) -> Samples:
         from leaven.tasks.classification.target import Classes  # a look does without
@@ -67,9 +62,7 @@ class TextFolder(NamedTuple):
 
     def _parts(self) -> dict[str, dict[str, list[str]]]:
         """The files of each class of each split; all of it is the split '' where there are none."""
-        if not os.path.isdir(self.path):
-            fault = "is a file, not a folder" if os.path.exists(self.path) else "does not exist"
-            raise self._bad("missing-file", f"`{self.name}` {fault}")
+        _FOLDER.check_folder(self.path, self.name)
         tops = sub_folders(self.path)
         splits = {split: [top for top in tops if top.lower() in names] for split, names in PART_NAMES.items()}
         if not splits["train"] or sum(map(len, splits.values())) != len(tops):
@@ -82,25 +75,21 @@ class TextFolder(NamedTuple):
         for split, there in parts.items():
             if unknown := sorted(there.keys() - parts["train"].keys()):
                 fact = f"`{self.name}/{splits[split][0]}` has the class `{unknown[0]}`, which train does not have"
-                raise self._bad("unequal-classes", fact, "rename it, or add it to train")
+                raise _FOLDER.error("unequal-classes", fact, "rename it, or add it to train")
         return parts
 
     def _classes(self, folder: Path, name: str) -> dict[str, list[str]]:
         tops = sub_folders(folder)
         if self.classes is not None:
             if unknown := next((each for each in self.classes if each not in tops), None):
-                raise self._bad(
-                    "unknown-choice", f"`{name}` has no sub-folder `{unknown}`", f"it has {', '.join(tops)}"
-                )
+                fact = f"`{name}` has no sub-folder `{unknown}`"
+                raise _FOLDER.error("unknown-choice", fact, f"it has {', '.join(tops)}")
             tops = [top for top in tops if top in self.classes]
         found = {
             top: sorted(file for file in files_below(folder / top) if file.lower().endswith(ENDINGS)) for top in tops
         }
         if len(found) < 2:
-            raise self._bad("no-classes", f"`{name}` has {len(found) or 'no'} sub-folder{'s' * (not found)}", _HELP)
+            raise _FOLDER.error("no-classes", f"`{name}` has {len(found) or 'no'} sub-folder{'s' * (not found)}", _HELP)
         if empty := [top for top, texts in found.items() if not texts]:
-            raise self._bad("empty-class", f"`{name}/{empty[0]}` has no text files", _HELP)
+            raise _FOLDER.error("empty-class", f"`{name}/{empty[0]}` has no text files", _HELP)
         return found
-
-    def _bad(self, id: str, fact: str, help: str = "") -> BadSource:
-        return BadSource(Finding(id, fact, help, argument="path", label="texts are read from this folder"))

@@ -6,22 +6,18 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from leaven.formats.finding import BadSource, Finding
 from leaven.sources.annotations import (
     Image,
     ImageIndex,
     OnBadFile,
     Problems,
     Read,
-    at_source,
-    facts_of,
-    missing_folder,
+    annotations_at,
     named_split,
-    opened,
     several,
 )
 from leaven.sources.name_files import unreadable
-from leaven.sources.source import Samples, SourceFacts
+from leaven.sources.source import Samples, SourceFacts, returns_findings
 from leaven.tasks.classification.target import in_order
 from leaven.tasks.detection.target import Box, Object
 
@@ -37,6 +33,9 @@ class _Marked(NamedTuple):
     box: Box
     is_difficult: bool
 
+    def as_object(self, order: dict[str, int]) -> Object:
+        return Object(order[self.category], self.box, is_crowd=self.is_difficult)
+
 
 class Voc(NamedTuple):
     """A folder with XML files in `Annotations/`, or beside the images; `ImageSets/Main/train.txt` lists a split."""
@@ -45,29 +44,27 @@ class Voc(NamedTuple):
     name: str
     on_bad_file: OnBadFile = "stop"
 
+    @returns_findings
     def look(self) -> SourceFacts:
-        try:
-            files, problems = self._files(), Problems(self.name, self.on_bad_file)
-            splits = self._splits(files, problems)
-            if len(files) > MOST_LOOKED:
-                return SourceFacts((), tuple(split for split in splits if split))
-            return facts_of(self._read(splits, problems), problems)
-        except BadSource as bad:
-            return SourceFacts(findings=(bad.finding,))
+        files, problems = self._files(), Problems(self.name, self.on_bad_file)
+        splits = self._splits(files, problems)
+        if len(files) > MOST_LOOKED:
+            return SourceFacts((), tuple(filter(None, splits)))
+        return self._read(splits, problems).facts()
 
     def open(self) -> Samples:
         problems = Problems(self.name, self.on_bad_file)
-        return opened(self._read(self._splits(self._files(), problems), problems), problems)
+        return self._read(self._splits(self._files(), problems), problems).samples()
 
     def _files(self) -> list[Path]:
         """The annotations."""
-        if not self.path.is_dir():
-            raise missing_folder(self.path, self.name, "use the folder that contains `Annotations` and `JPEGImages`")
+        help = "use the folder that contains `Annotations` and `JPEGImages`"
+        annotations_at().check_folder(self.path, self.name, help)
         folder = self.path / "Annotations"
         files = sorted((folder if folder.is_dir() else self.path).rglob("*.xml"))
         if not files:
             fact = f"`{self.name}` has no annotations: no XML files are in it"
-            raise BadSource(at_source(Finding("missing-file", fact)))
+            raise annotations_at().error("missing-file", fact)
         return files
 
     def _splits(self, files: Sequence[Path], problems: Problems) -> dict[str, Sequence[Path]]:
@@ -104,14 +101,18 @@ class Voc(NamedTuple):
     def _read(self, splits: dict[str, Sequence[Path]], problems: Problems) -> Read:
         index = ImageIndex(self.path)
         marked = {split: list(self._images(files, split, index, problems)) for split, files in splits.items()}
-        every = (one for images in marked.values() for _, _, found in images for one in found)
+        every = (one for images in marked.values() for _, found in images for one in found)
         names = tuple(in_order({one.category for one in every}))
         order = {name: at for at, name in enumerate(names)}
-        return Read(names, {split: [_image(one, order) for one in images] for split, images in marked.items()})
+        images = {
+            split: [Image(file, tuple(one.as_object(order) for one in found)) for file, found in there]
+            for split, there in marked.items()
+        }
+        return Read(names, images, problems)
 
     def _images(
         self, files: Sequence[Path], split: str, index: ImageIndex, problems: Problems
-    ) -> Iterator[tuple[str, str, list[_Marked]]]:
+    ) -> Iterator[tuple[str, list[_Marked]]]:
         for file in files:
             place = f"`{os.path.relpath(file, self.path)}`"
             try:
@@ -122,7 +123,7 @@ class Voc(NamedTuple):
             name = (tree.findtext("filename") or "").strip()
             match _image_of(file, name, split, index):
                 case [image]:
-                    yield image, place, list(_objects(tree, place, problems))
+                    yield image, list(_objects(tree, place, problems))
                 case []:
                     fact = f"the image of {place}, `{name or file.stem}`, is not there"
                     problems.add(fact, "add the image", id="missing-file", noun="image")
@@ -172,12 +173,6 @@ def _objects(tree: ElementTree.Element, place: str, problems: Problems) -> Itera
         kept = problems.box((left - 1, top - 1, right, bottom), size, where)
         if kept is not None:
             yield _Marked(category, kept, (one.findtext("difficult") or "0").strip() == "1")
-
-
-def _image(annotated: tuple[str, str, list[_Marked]], order: dict[str, int]) -> Image:
-    file, place, marked = annotated
-    objects = (Object(order[each.category], each.box, is_crowd=each.is_difficult) for each in marked)
-    return Image(file, place, tuple(objects))
 
 
 def _size(tree: ElementTree.Element) -> tuple[float, float] | None:

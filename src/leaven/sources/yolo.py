@@ -5,22 +5,18 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from leaven.formats.finding import BadSource, Finding
 from leaven.formats.image_folder import IMAGE_ENDINGS
 from leaven.sources.annotations import (
     Image,
     OnBadFile,
     Problems,
     Read,
+    annotations_at,
     as_text,
-    at_source,
-    facts_of,
-    missing_folder,
     named_split,
-    opened,
 )
 from leaven.sources.name_files import read_lines, unreadable
-from leaven.sources.source import Samples, SourceFacts
+from leaven.sources.source import Samples, SourceFacts, returns_findings
 from leaven.tasks.detection.target import Object
 
 MOST_LOOKED = 20_000  # images: a look at more takes too long
@@ -37,24 +33,21 @@ class Yolo(NamedTuple):
     masks: bool | None = None
     on_bad_file: OnBadFile = "stop"
 
+    @returns_findings
     def look(self) -> SourceFacts:
-        try:
-            splits = self._splits()
-            if sum(map(len, splits.values())) > MOST_LOOKED:
-                return SourceFacts(self._names()[0], tuple(split for split in splits if split))
-            return facts_of(*self._read(splits))
-        except BadSource as bad:
-            return SourceFacts(findings=(bad.finding,))
+        splits = self._splits()
+        if sum(map(len, splits.values())) > MOST_LOOKED:
+            return SourceFacts(self._names(), tuple(filter(None, splits)))
+        return self._read(splits).facts()
 
     def open(self) -> Samples:
-        return opened(*self._read(self._splits()), has_masks=bool(self.masks))
+        return self._read(self._splits()).samples(has_masks=bool(self.masks))
 
     # -- which files
 
     def _splits(self) -> dict[str, list[str]]:
         """The images of each split, which folders of their names hold; or all of them."""
-        if not self.path.is_dir():
-            raise missing_folder(self.path, self.name, "use the folder that contains `images` and `labels`")
+        annotations_at().check_folder(self.path, self.name, "use the folder that contains `images` and `labels`")
         top = self.path / "images" if (self.path / "images").is_dir() else self.path
         inside = sorted(one for one in os.listdir(top) if (top / one).is_dir())
         named = {named_split(one): top / one for one in reversed(inside) if named_split(one)}
@@ -63,7 +56,7 @@ class Yolo(NamedTuple):
         else:
             splits = {split: _images(named[split]) for split in ("train", "val", "test") if split in named}
         if not any(splits.values()):
-            raise BadSource(at_source(Finding("missing-file", f"`{self.name}` has no images")))
+            raise annotations_at().error("missing-file", f"`{self.name}` has no images")
         return splits
 
     def _labels_of(self, image: str) -> str:
@@ -75,38 +68,37 @@ class Yolo(NamedTuple):
         before, found, after = stem.rpartition(f"{os.sep}images{os.sep}")
         return os.path.join(before, "labels", after) if found else stem
 
-    def _names(self) -> tuple[tuple[str, ...], str]:
-        """The names of the categories, and the file that has them."""
-        places = [self.names] if self.names is not None else [self.path / name for name in NAMES]
-        places += [self.path / "labels" / "classes.txt"] if self.names is None else []
+    def _names(self) -> tuple[str, ...]:
+        """The names of the categories."""
+        places = [self.path / name for name in (*NAMES, "labels/classes.txt")] if self.names is None else [self.names]
         file = next((place for place in places if place.is_file()), None)
         if file is None:
             fact = f"`{self.name}` does not tell what its categories are called"
             help = "write them into `classes.txt` in that folder, one per line, or name a file: `names=`"
-            raise BadSource(at_source(Finding("missing-file", fact, help)))
+            raise annotations_at().error("missing-file", fact, help)
         try:
             names = _from_yaml(file) if file.suffix in (".yaml", ".yml") else tuple(read_lines(file))
         except (OSError, ValueError) as problem:
-            raise BadSource(
-                at_source(Finding("wrong-format", f"`{file.name}` can't be read: {unreadable(problem)}"))
-            ) from None
+            fact = f"`{file.name}` can't be read: {unreadable(problem)}"
+            raise annotations_at().error("wrong-format", fact) from None
         if not names or len(set(names)) < len(names):
             wrong = "has a name twice" if names else "has no names"
-            raise BadSource(at_source(Finding("wrong-format", f"`{file.name}` {wrong}")))
-        return names, file.name
+            raise annotations_at().error("wrong-format", f"`{file.name}` {wrong}")
+        return names
 
     # -- what is in them
 
-    def _read(self, splits: Mapping[str, Sequence[str]]) -> tuple[Read, Problems]:
-        names, _ = self._names()
+    def _read(self, splits: Mapping[str, Sequence[str]]) -> Read:
+        names = self._names()
         problems = Problems(self.name, self.on_bad_file)
         found = {split: (self._image(each, names, problems) for each in images) for split, images in splits.items()}
-        read = {split: [image for image in images if image is not None] for split, images in found.items()}
+        kept = {split: [image for image in images if image is not None] for split, images in found.items()}
+        read = Read(names, kept, problems, is_relative=True)
         self._check_orphans(splits, problems)
-        if not any(one.objects for images in read.values() for one in images) and not problems.found:
+        if not read.has_objects and not problems.found:
             fact = f"none of the images of `{self.name}` has labels"
-            raise BadSource(at_source(Finding("missing-file", fact, "say where they are: `labels=`")))
-        return Read(names, read, is_relative=True), problems
+            raise annotations_at().error("missing-file", fact, "say where they are: `labels=`")
+        return read
 
     def _check_orphans(self, splits: Mapping[str, Sequence[str]], problems: Problems) -> None:
         """Labels whose image is not there."""
@@ -138,7 +130,7 @@ class Yolo(NamedTuple):
             for at, line in enumerate(lines, 1)
             if line.strip() and (found := self._object(line, f"line {at} of {place}", names, problems)) is not None
         ]
-        return Image(image, place, tuple(objects))
+        return Image(image, tuple(objects))
 
     def _object(self, line: str, place: str, names: Sequence[str], problems: Problems) -> Object | None:
         try:

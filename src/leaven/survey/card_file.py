@@ -66,7 +66,7 @@ class CardFile:
         self.cards.append(card)
         self.names.setdefault(spellings[0], []).append(number)
         for spelling in spellings[1:]:
-            self.spell(spelling, number)
+            self.spellings.setdefault(spelling, []).append(number)
         return card
 
     def add_class(self, class_: type, target: str, signature: "Signature", traits: "Traits") -> None:
@@ -74,12 +74,6 @@ class CardFile:
         library, *_, name = target.split(".")
         summary, known_as = first_sentence(class_.__doc__), spellings(name, self.kind)
         self.add(f"{library}.{name}", target, signature, spellings=known_as, summary=summary, traits=traits)
-
-    def spell(self, spelling: str, number: int) -> None:
-        """Makes a card available under one more spelling."""
-        known = self.spellings.setdefault(spelling, [])
-        if number not in known:
-            known.append(number)
 
     def share(self, parameters: "list[Entry]") -> int:
         """The number of a signature that several cards refer to."""

@@ -8,7 +8,6 @@ when it creates the model object.
 import inspect
 import re
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
@@ -33,27 +32,6 @@ class _Stopped(BaseException):
 
     def __init__(self, class_: type, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.class_, self.args_, self.kwargs = class_, args, kwargs
-
-
-_wanted: type | None = None
-
-
-def _new(class_: type, *args: Any, **kwargs: Any) -> Any:
-    if _wanted is not None and issubclass(class_, _wanted):
-        raise _Stopped(class_, args, kwargs)
-    return object.__new__(class_)
-
-
-@contextmanager
-def _waiting_for(class_: type) -> Iterator[None]:
-    """Stops at the first module of that class. `__new__` stays in place: deleting it breaks later constructions."""
-    global _wanted
-    nn.Module.__new__ = staticmethod(_new)  # type: ignore[method-assign, assignment]
-    _wanted = class_
-    try:
-        yield
-    finally:
-        _wanted = None
 
 
 def watch(entry: Callable[..., Any], **given: Any) -> Construction | None:
@@ -87,13 +65,25 @@ def swallowed(entry: Callable[..., Any], names: set[str], **given: Any) -> set[s
 
 
 def _stop(entry: Callable[..., Any], wanted: type, given: dict[str, Any]) -> BaseException | None:
-    for device in ("meta", "cpu"):  # what is built first should take no time, but may need values
-        with _waiting_for(wanted), torch.device(device):
+    """What ends an entry point: the construction of its first module of the wanted class, or its failure."""
+    is_waiting = True  # `__new__` stays in place: deleting it breaks later constructions
+
+    def new(class_: type, *args: Any, **kwargs: Any) -> Any:
+        if is_waiting and issubclass(class_, wanted):
+            raise _Stopped(class_, args, kwargs)
+        return object.__new__(class_)
+
+    nn.Module.__new__ = staticmethod(new)  # type: ignore[method-assign, assignment]
+    try:
+        for device in ("meta", "cpu"):  # what is built first should take no time, but may need values
             try:
-                entry(**given)
+                with torch.device(device):
+                    entry(**given)
             except (_Stopped, Exception) as stopped:
                 if device == "cpu" or "meta" not in str(stopped):
                     return stopped
+    finally:
+        is_waiting = False
     return None
 
 

@@ -31,9 +31,7 @@ def _without_markup(text: str) -> str:
 def described_arguments(documentation: str | None) -> dict[str, tuple[str, str]]:
     """Each documented argument's type and first sentence, from a docstring in Google's or PyTorch's format."""
     found: dict[str, tuple[str, str]] = {}
-    if not documentation:
-        return found
-    section = re.search(r"^\s*(?:Args|Arguments|Parameters):\s*\n(.*)", documentation, re.M | re.S)
+    section = re.search(r"^\s*(?:Args|Arguments|Parameters):\s*\n(.*)", documentation or "", re.M | re.S)
     if section is None:
         return found
     for match in re.finditer(_ARGUMENT, section[1]):

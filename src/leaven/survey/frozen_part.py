@@ -26,27 +26,24 @@ _SHARE_OF_MEMORY = 4  # a quarter: what is larger is not measured
 def answer(request: dict[str, Any]) -> dict[str, Any]:
     """The fields of `leaven.catalog.frozen_part.FrozenPart`, or why they are not known."""
     try:
-        return measure(build(request), request)
+        model = build(request)
+        freeze(model.train(), **request["freeze"])
+        cut = find_cut(model)
+        if cut is None:
+            return {"error": "a trainable layer comes first"}
+        part = cut.before(model)
+        channels = model_parts.input_channels(model, request.get("arguments", {})) or request.get("channels") or 3
+        shape = (_IMAGES, channels, *request["input_size"])
+        outputs = part(torch.zeros(shape, device="meta"))
+        image_bytes = sum(output.numel() * output.element_size() for output in outputs) // _IMAGES
+        return {
+            "ends": list(cut.names),
+            "image_bytes": image_bytes,
+            "image_seconds": _seconds(part, shape),
+            "is_processor_time": not torch.cuda.is_available(),
+        }
     except (Exception, SystemExit) as error:
         return {"error": message(error)}
-
-
-def measure(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
-    freeze(model.train(), **request["freeze"])
-    cut = find_cut(model)
-    if cut is None:
-        return {"error": "a trainable layer comes first"}
-    part = cut.before(model)
-    channels = model_parts.input_channels(model, request.get("arguments", {})) or request.get("channels") or 3
-    shape = (_IMAGES, channels, *request["input_size"])
-    outputs = part(torch.zeros(shape, device="meta"))
-    image_bytes = sum(output.numel() * output.element_size() for output in outputs) // _IMAGES
-    return {
-        "ends": list(cut.names),
-        "image_bytes": image_bytes,
-        "image_seconds": _seconds(part, shape),
-        "is_processor_time": not torch.cuda.is_available(),
-    }
 
 
 def _seconds(part: nn.Module, shape: tuple[int, ...]) -> float | None:
@@ -83,14 +80,12 @@ def _fill(part: nn.Module) -> None:
 
 @torch.no_grad()
 def _timed(part: nn.Module, images: torch.Tensor) -> float:
-    if not images.is_cuda:
-        began = time.process_time()
-        part(images)
-        return time.process_time() - began
-    began = time.perf_counter()
+    clock = time.perf_counter if images.is_cuda else time.process_time
+    began = clock()
     part(images)
-    torch.cuda.synchronize()
-    return time.perf_counter() - began
+    if images.is_cuda:
+        torch.cuda.synchronize()
+    return clock() - began
 
 
 if __name__ == "__main__":

@@ -7,19 +7,14 @@ that are understood. Where several libraries have a name, the one that the surve
 import re
 
 _IRREGULAR = {
-    "RMSprop": "rmsprop",
+    **{name: name.lower() for name in ("RMSprop", "EuroSAT", "ImageNet", "UCF101", "HMDB51", "SQuAD")},
     "RandomIoUCrop": "random_iou_crop",
-    "EuroSAT": "eurosat",
-    "ImageNet": "imagenet",
     "LFWPeople": "lfw_people",
     "LFWPairs": "lfw_pairs",
-    "UCF101": "ucf101",
-    "HMDB51": "hmdb51",
     "CramersV": "cramers_v",
     "TheilsU": "theils_u",
     "TschuprowsT": "tschuprows_t",
     "RetrievalRPrecision": "retrieval_r_precision",
-    "SQuAD": "squad",
 }
 _PIECES = re.compile(r"[A-Z]+\d*(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+")
 

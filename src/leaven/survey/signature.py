@@ -17,7 +17,7 @@ import re
 import sys
 import types
 import typing
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeVar, Union, cast
@@ -82,7 +82,8 @@ def _read(callable_: Callable[..., Any], documentation: str | None) -> Signature
         return _assemble(_own_parameters(callable_), documented)
     found: dict[str, inspect.Parameter] = {}
     is_open = False
-    for constructor in _constructors(callable_):
+    ancestors = (vars(ancestor) for ancestor in callable_.__mro__ if ancestor is not object)
+    for constructor in (defined["__init__"] for defined in ancestors if "__init__" in defined):
         parameters = _own_parameters(constructor)
         for parameter in parameters:
             if parameter.kind not in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL):
@@ -97,13 +98,6 @@ def _read(callable_: Callable[..., Any], documentation: str | None) -> Signature
     signature = _assemble(found.values(), _documented(callable_, documentation))
     signature.open_ended = is_open
     return signature
-
-
-def _constructors(class_: type) -> Iterator[Callable[..., Any]]:
-    """The constructors of a class and its ancestors, nearest first."""
-    for ancestor in class_.__mro__:
-        if ancestor is not object and "__init__" in vars(ancestor):
-            yield vars(ancestor)["__init__"]
 
 
 def _own_parameters(callable_: Callable[..., Any]) -> list[inspect.Parameter]:

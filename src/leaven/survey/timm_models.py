@@ -3,6 +3,7 @@
 Weights are never loaded.
 """
 
+import functools
 import inspect
 import re
 import sys
@@ -26,14 +27,7 @@ _SUPPLIED = frozenset(
     | {"num_classes", "weights", "progress", "features_only", "out_indices", "feature_cls", "kwargs_filter"}
     | {"scriptable", "exportable", "no_jit", "device", "dtype", "head", "use_naflex"}
 )
-_CONFIGURATION = {
-    "input_size": "input_size",
-    "mean": "mean",
-    "std": "std",
-    "interpolation": "interpolation",
-    "crop_pct": "crop_fraction",
-    "license": "license",
-}
+_PUBLISHED = ("input_size", "mean", "std", "interpolation", "license")
 
 
 def survey(cards: CardFile) -> None:
@@ -56,7 +50,7 @@ def _add_signature(cards: CardFile, card: dict[str, Any], entry: Callable[..., A
         card["open_ended"] = True
         return
     signature = constructor_signature(construction)
-    taken = swallowed(entry, _popped_names(entry) - signature.names(), pretrained=False)
+    taken = swallowed(entry, _popped_names(entry.__module__) - signature.names(), pretrained=False)
     signature.parameters += [{"name": name, "type": "any"} for name in sorted(taken)]
     signature = signature.without(_SUPPLIED).as_options()  # timm.create_model takes them by name only
     card["signature"] = cards.share(signature.parameters)
@@ -67,18 +61,15 @@ def _add_signature(cards: CardFile, card: dict[str, Any], entry: Callable[..., A
 
 
 _POP = re.compile(r"""kwargs\.pop\(\s*['"](\w+)['"]""")
-_popped_in: dict[str, set[str]] = {}
 
 
-def _popped_names(entry: Callable[..., Any]) -> set[str]:
-    """Names that an entry point's module takes out of `**kwargs` before the constructor sees them."""
-    module = entry.__module__
-    if module not in _popped_in:
-        source = inspect.getsource(sys.modules[module])
-        if "resolve_bn_args" in source:
-            source += "kwargs.pop('bn_momentum') kwargs.pop('bn_eps')"
-        _popped_in[module] = set(_POP.findall(source)) - _SUPPLIED
-    return _popped_in[module]
+@functools.cache
+def _popped_names(module: str) -> set[str]:
+    """Names that the entry points of a module take out of `**kwargs` before the constructor sees them."""
+    source = inspect.getsource(sys.modules[module])
+    if "resolve_bn_args" in source:
+        source += "kwargs.pop('bn_momentum') kwargs.pop('bn_eps')"
+    return set(_POP.findall(source)) - _SUPPLIED
 
 
 def pretrained_traits(name: str) -> ModelTraits:
@@ -92,12 +83,13 @@ def pretrained_traits(name: str) -> ModelTraits:
 
 
 def _traits(name: str, configuration: PretrainedCfg) -> ModelTraits:
-    published = {field: signatures.plain(getattr(configuration, field, None)) for field in _CONFIGURATION}
+    published = {field: getattr(configuration, field, None) for field in _PUBLISHED}
+    published["crop_fraction"] = getattr(configuration, "crop_pct", None)
     return ModelTraits(
         timm_name=name,
         classes=configuration.num_classes,
         has_weights=bool(configuration.has_weights),
         has_fixed_input_size=bool(configuration.fixed_input_size),
         is_squashed=configuration.crop_mode == "squash",
-        **{_CONFIGURATION[field]: as_tuples(value) for field, value in published.items() if value is not None},
+        **{field: as_tuples(signatures.plain(value)) for field, value in published.items() if value is not None},
     )

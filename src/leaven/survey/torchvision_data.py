@@ -32,13 +32,9 @@ _ALL = ("train", "val", "test")
 _KNOWN = {
     "CIFAR10": _Known(10, (32, 32)),
     "CIFAR100": _Known(100, (32, 32)),
-    "MNIST": _Known(10, (28, 28), 1, is_safe_to_augment=False),
-    "FashionMNIST": _Known(10, (28, 28), 1, is_safe_to_augment=False),
-    "KMNIST": _Known(10, (28, 28), 1, is_safe_to_augment=False),
-    "QMNIST": _Known(10, (28, 28), 1, is_safe_to_augment=False),
+    **dict.fromkeys(("MNIST", "FashionMNIST", "KMNIST", "QMNIST"), _Known(10, (28, 28), 1, is_safe_to_augment=False)),
     "EMNIST": _Known(0, (28, 28), 1, is_safe_to_augment=False),
-    "USPS": _Known(10, (16, 16), 1, is_safe_to_augment=False),
-    "SEMEION": _Known(10, (16, 16), 1, is_safe_to_augment=False),
+    **dict.fromkeys(("USPS", "SEMEION"), _Known(10, (16, 16), 1, is_safe_to_augment=False)),
     "SVHN": _Known(10, (32, 32), splits=_TRAIN_TEST, is_safe_to_augment=False),
     "STL10": _Known(10, (96, 96), splits=_TRAIN_TEST),
     "Food101": _Known(101, splits=_TRAIN_TEST),
@@ -61,9 +57,7 @@ _KNOWN = {
     "ImageNet": _Known(1000, splits=("train", "", "val")),
     "Imagenette": _Known(10, splits=("train", "", "val")),
     "Omniglot": _Known(0, (105, 105), 1, is_safe_to_augment=False),
-    "INaturalist": _Known(0),
-    "ImageFolder": _Known(0),
-    "FakeData": _Known(0),
+    **dict.fromkeys(("INaturalist", "ImageFolder", "FakeData"), _Known(0)),
 }
 _OTHER_TASKS = by_name(
     {

@@ -5,11 +5,12 @@ A format of tables is a class in a module of this folder (`csv_file.py`). What t
 """
 
 import os
-from collections.abc import Iterator, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, Literal, NamedTuple
 
 from leaven.formats.image_folder import PART_NAMES
 
@@ -76,25 +77,32 @@ class Doubt(NamedTuple):
     help: str
 
 
-class TableFile(Protocol):
+class TableFile(ABC):
     """A file with named columns. An OSError or a ValueError says that it can't be read."""
 
     ENDINGS: ClassVar[tuple[str, ...]]
     SOURCE: ClassVar[str]  # what recipes call it
-    errors: str  # what is done with bytes that are not UTF-8
-    doubts: list[Doubt]  # about the rows that were read, once all are
 
+    def __init__(self, file: Path, layout: Layout = PLAIN) -> None:
+        self.file = file
+        self.layout = layout
+        self.errors = "strict"  # what is done with bytes that are not UTF-8
+        self.doubts: list[Doubt] = []  # about the rows that were read, once all are
+
+    @abstractmethod
     def columns(self) -> Sequence[str]: ...
 
     def size(self, columns: Sequence[str]) -> int:
         """How many bytes are read for these columns."""
+        return os.path.getsize(self.file)
 
+    @abstractmethod
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
         """Where each row is ("line 7") and its cells in these columns, which the table must have."""
 
 
 @cache
-def formats() -> dict[str, type[Any]]:
+def formats() -> dict[str, type[TableFile]]:
     """The classes that read tables, by the endings of their files."""
     modules = sorted(file.stem for file in Path(__file__).parent.glob("*_file.py"))
     classes = [import_module(f"{__name__}.{module}").Table for module in modules]
@@ -110,8 +118,7 @@ def open_table(file: Path, layout: Layout = PLAIN, *, is_lenient: bool = False) 
 
     With `is_lenient`, bytes that are not UTF-8 become halves of characters instead of errors.
     """
-    found = formats().get(file.suffix.lower(), formats()[TEXT])
-    table: TableFile = found(file, layout)
+    table = formats().get(file.suffix.lower(), formats()[TEXT])(file, layout)
     if is_lenient:
         table.errors = "surrogateescape"
     return table
@@ -147,22 +154,20 @@ def is_table_like(file: Path, known: Layout) -> bool:
 
 def split_tables(folder: Path) -> dict[str, list[Path]]:
     """The tables of each split in a folder; more than one of a split is one too many."""
-    for endings in (tuple(formats()), (OTHER_TEXT,)):
-        found = {}
-        for split, names in PART_NAMES.items():
-            candidates = [folder / f"{name}{ending}" for name in names for ending in endings]
-            found[split] = [file for file in candidates if os.path.isfile(file)]
-        if found["train"]:
-            break
-    return {split: files for split, files in found.items() if files}
+    stems = {split: [folder / name for name in names] for split, names in PART_NAMES.items()}
+    found = _tables(stems, formats())
+    return found if "train" in found else _tables(stems, (OTHER_TEXT,))
 
 
 def metadata_tables(folder: Path) -> dict[str, list[Path]]:
     """The tables that list the images of a folder, or of the folders of its splits."""
-    places = {"": [folder]} | {split: [folder / name for name in names] for split, names in PART_NAMES.items()}
-    found = {}
-    for split, folders in places.items():
-        candidates = [each / f"metadata{ending}" for each in folders for ending in formats()]
-        found[split] = [file for file in candidates if os.path.isfile(file)]
-    splits = {split: files for split, files in found.items() if files}
-    return {"": splits[""]} if "" in splits else splits
+    stems = {split: [folder / name / "metadata" for name in names] for split, names in PART_NAMES.items()}
+    found = _tables({"": [folder / "metadata"], **stems}, formats())
+    return {"": found[""]} if "" in found else found
+
+
+def _tables(stems: Mapping[str, Iterable[Path]], endings: Iterable[str]) -> dict[str, list[Path]]:
+    """The tables of each split that are there, of the files of these names with these endings."""
+    files = {split: [Path(f"{stem}{ending}") for stem in there for ending in endings] for split, there in stems.items()}
+    found = {split: [file for file in there if os.path.isfile(file)] for split, there in files.items()}
+    return {split: there for split, there in found.items() if there}

@@ -2,14 +2,13 @@
 
 import csv
 import io
-import os
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from leaven.files.regular import open_regular
-from leaven.formats.tables import PLAIN, BadLine, Doubt, Layout, NotUtf8, StrayQuote, WrongWidth
+from leaven.formats.tables import PLAIN, BadLine, Doubt, Layout, NotUtf8, StrayQuote, TableFile, WrongWidth
 
 UTF8 = "utf-8-sig"  # spreadsheets write a byte order mark before the first column
 COLUMN = "column{}"  # the name of one that has no other
@@ -18,26 +17,20 @@ LOOKED_AT = 1_000_000  # bytes that tell the encoding
 _NOT_OF_WINDOWS = {0x81, 0x8D, 0x8F, 0x90, 0x9D}
 
 
-class Table:
+class Table(TableFile):
     """A text file with a row per line. Its ending says the separator unless the layout does."""
 
     ENDINGS: ClassVar[tuple[str, ...]] = (".csv", ".tsv")
     SOURCE: ClassVar[str] = "csv"
 
     def __init__(self, file: Path, layout: Layout = PLAIN) -> None:
-        self.file = file
-        self.layout = layout
+        super().__init__(file, layout)
         self.separator = layout.separator or ("\t" if file.suffix.lower() == ".tsv" else ",")
-        self.errors = "strict"  # what is done with bytes that are not UTF-8
-        self.doubts: list[Doubt] = []
 
     def columns(self) -> Sequence[str]:
         with self._open() as lines:
             _, first = next(self._records(lines), (0, []))
             return self._names(first)
-
-    def size(self, columns: Sequence[str]) -> int:
-        return os.path.getsize(self.file)
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
         self.doubts = []

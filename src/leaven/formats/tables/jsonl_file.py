@@ -1,7 +1,6 @@
 """JSON Lines: one object per line, whose keys are the columns."""
 
 import json
-import os
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import islice
@@ -9,28 +8,20 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from leaven.files.regular import open_regular
-from leaven.formats.tables import PLAIN, BadLine, Doubt, Layout, NotUtf8, OneList
+from leaven.formats.tables import BadLine, NotUtf8, OneList, TableFile
 
 FIRST = 100  # lines whose keys are the columns
 
 
-class Table:
+class Table(TableFile):
     """A text file with a JSON object in every line. A key that a line lacks is an empty cell; one of an object inside
     of another is joined to it by a dot."""
 
     ENDINGS: ClassVar[tuple[str, ...]] = (".jsonl", ".ndjson")
     SOURCE: ClassVar[str] = "jsonl"
 
-    def __init__(self, file: Path, layout: Layout = PLAIN) -> None:
-        self.file = file
-        self.errors = "strict"  # what is done with bytes that are not UTF-8
-        self.doubts: list[Doubt] = []
-
     def columns(self) -> Sequence[str]:
         return list(dict.fromkeys(key for _, row in islice(self._objects(), FIRST) for key in row))
-
-    def size(self, columns: Sequence[str]) -> int:
-        return os.path.getsize(self.file)
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
         for place, row in self._objects():
@@ -59,10 +50,8 @@ def is_one_list(file: Path) -> bool:
     """Whether a file is one list of objects."""
     try:
         next(Table(file)._objects(), None)
-    except OneList:
-        return True
-    except (OSError, BadLine):
-        return False
+    except (OSError, BadLine) as problem:
+        return isinstance(problem, OneList)
     return False
 
 
@@ -75,9 +64,8 @@ def _object(text: str, number: int) -> dict[str, Any]:
         reason = problem.msg if isinstance(problem, json.JSONDecodeError) else "it is nested too deeply"
         raise BadLine(f"line {number}", f"is not valid JSON: {reason}") from None
     except ValueError:
-        raise BadLine(
-            f"line {number}", f"has a number with more than {sys.get_int_max_str_digits():,} digits"
-        ) from None
+        digits = f"{sys.get_int_max_str_digits():,} digits"
+        raise BadLine(f"line {number}", f"has a number with more than {digits}") from None
     if not isinstance(found, dict):
         raise BadLine(f"line {number}", 'is not an object such as {"file": "1.jpg", "label": "ant"}')
     return found

@@ -1,32 +1,28 @@
 """Parquet, with the library pyarrow. Images are paths, or bytes inside of the table."""
 
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, ClassVar
 
 from leaven.files.regular import open_regular
-from leaven.formats.tables import PLAIN, Doubt, Embedded, Layout, NotUtf8
+from leaven.formats.tables import Embedded, NotUtf8, TableFile
 
 BATCH = 1024  # rows
 
 
-class Table:
+class Table(TableFile):
     """A Parquet file. A struct of `bytes` and `path`, as Hugging Face's datasets have it, is an image."""
 
     ENDINGS: ClassVar[tuple[str, ...]] = (".parquet", ".pq")
     SOURCE: ClassVar[str] = "parquet"
 
-    def __init__(self, file: Path, layout: Layout = PLAIN) -> None:
-        self.file = file
-        self.errors = "strict"  # what is done with bytes that are not UTF-8
-        self.doubts: list[Doubt] = []
-
     def columns(self) -> Sequence[str]:
-        with _Opened(self.file) as opened:
+        with _opened(self.file) as opened:
             return list(opened.schema_arrow.names)
 
     def size(self, columns: Sequence[str]) -> int:
-        with _Opened(self.file) as opened:
+        with _opened(self.file) as opened:
             metadata = opened.metadata
             groups = [metadata.row_group(number) for number in range(metadata.num_row_groups)]
             chunks = [group.column(number) for group in groups for number in range(group.num_columns)]
@@ -34,7 +30,7 @@ class Table:
 
     def rows(self, columns: Sequence[str]) -> Iterator[tuple[str, tuple[Any, ...]]]:
         number = 0
-        with _Opened(self.file) as opened:
+        with _opened(self.file) as opened:
             for batch in opened.iter_batches(BATCH, columns=list(columns)):
                 cells = [self._cells(batch.column(column), number) for column in columns]
                 for row in zip(*cells, strict=True):
@@ -59,28 +55,24 @@ class Table:
             return cell.as_buffer().to_pybytes().decode(errors=self.errors)
 
 
-class _Opened:
+@contextmanager
+def _opened(file: Path) -> Iterator[Any]:
     """A file opened by pyarrow, whose errors become ValueErrors."""
-
-    def __init__(self, file: Path) -> None:
-        self.file = open_regular(file)
-
-    def __enter__(self) -> Any:
+    with open_regular(file) as stream:
         try:
             from pyarrow import parquet  # a large library that few recipes need
         except ImportError:
-            self.file.close()
             raise ValueError("it needs the library pyarrow: pip install pyarrow") from None
         try:
-            return parquet.ParquetFile(self.file)
+            opened = parquet.ParquetFile(stream)
         except Exception as problem:
-            self.file.close()
             raise ValueError(_reason(problem)) from None
-
-    def __exit__(self, kind: type[BaseException] | None, problem: BaseException | None, trace: object) -> None:
-        self.file.close()
-        if isinstance(problem, Exception) and type(problem).__module__.startswith("pyarrow"):
-            raise ValueError(_reason(problem)) from None
+        try:
+            yield opened
+        except Exception as problem:
+            if type(problem).__module__.startswith("pyarrow"):
+                raise ValueError(_reason(problem)) from None
+            raise
 
 
 def _reason(problem: Exception) -> str:
