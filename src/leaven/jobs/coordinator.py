@@ -33,11 +33,11 @@ from leaven.jobs.granting import SILENT
 from leaven.jobs.notifying import Notifier
 from leaven.jobs.reconcile import Reconciler
 from leaven.jobs.settings import Settings
+from leaven.jobs.store.access import Access
 from leaven.jobs.store.connection import AnotherLeads, has_leader, is_led, is_sqlite, leading, opened
-from leaven.jobs.store.failures import StoreError, raising_store_errors
+from leaven.jobs.store.failures import StoreError
 from leaven.jobs.store.for_loop import LoopStore
 from leaven.jobs.store.for_users import JobStore
-from leaven.jobs.store.identity import agent_of
 from leaven.jobs.supervisor import take, wake
 from leaven.terminal.duration_text import duration_text
 
@@ -120,11 +120,11 @@ class Coordinator:
 
     def _is_idle(self) -> bool:
         with opened(self._settings.store) as engine:
-            return LoopStore(engine, self._agent(engine)).is_idle()
+            return self._store(engine).is_idle()
 
-    def _agent(self, engine: Engine) -> str:
-        with raising_store_errors():
-            return agent_of(engine, self._settings.host, self._settings.folder)
+    def _store(self, engine: Engine, *, leads: bool = True) -> LoopStore:
+        agent = Access(engine).agent_of(self._settings.host, self._settings.folder)
+        return LoopStore(engine, agent, leads=leads)
 
     def _stop(self, *_: object) -> None:
         self._is_stopping = True
@@ -133,7 +133,7 @@ class Coordinator:
     def _loop(self, engine: Engine, *, leads: bool) -> bool:
         """Turn the reconcile loop; whether there is nothing more to do. False: it may be the time to lead."""
         self._has_begun = True
-        store = LoopStore(engine, self._agent(engine), leads=leads)
+        store = self._store(engine, leads=leads)
         _log.info("%s %s", "leading as" if leads else "following as", store.agent or self._settings.folder)
         if self._starting is not None:
             os.close(self._starting)
