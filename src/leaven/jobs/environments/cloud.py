@@ -14,12 +14,11 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from leaven.files.atomic_files import write_text
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.agent import ADDRESS, FIRST, NODE
-from leaven.jobs.environments import following
 from leaven.jobs.environments.answers import not_understood, run_command, tables
 from leaven.jobs.environments.environment import Check, Refused, Task, Unreachable
 from leaven.jobs.environments.following import PREFIX, EngineEnvironment, EngineStatus
@@ -28,14 +27,6 @@ from leaven.jobs.environments.launching import agent_command
 from leaven.jobs.object_store import access_variables, package_for
 from leaven.jobs.states import Outcome
 
-KEYS = {
-    **following.KEYS,
-    **dict.fromkeys(("sky", "infra", "gpu", "image", "setup"), Form.STRING),
-    "spot": Form.SWITCH,
-    "secrets": Form.STRINGS,
-    "mounts": Form.TABLE,
-    "disk": Form.COUNT,
-}
 TASK = "sky.yaml"
 _REFUSES = ("invalid", "validation", "no such option", "not a valid", "valueerror", "does not contain any valid")
 _WAITING = {
@@ -57,6 +48,14 @@ _ENDED = {
 class Cloud(EngineEnvironment):
     """Machines of SkyPilot's, by its command."""
 
+    keys: ClassVar = {
+        **EngineEnvironment.keys,
+        **dict.fromkeys(("sky", "infra", "gpu", "image", "setup"), Form.STRING),
+        "spot": Form.SWITCH,
+        "secrets": Form.STRINGS,
+        "mounts": Form.TABLE,
+        "disk": Form.COUNT,
+    }
     # its commands may start a server first; after the grace, a machine may send what it has saved
     engine, poll_seconds, timeout, after_grace = "SkyPilot", 20.0, 120.0, 60.0
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from leaven.formats import machine
 from leaven.formats.installed_versions import leaven_version
@@ -27,12 +27,6 @@ from leaven.jobs.resources import Slots
 from leaven.jobs.states import Outcome
 from leaven.terminal.byte_sizes import show_bytes
 
-KEYS = {
-    **dict.fromkeys(("cores", "gpus"), Form.COUNT),
-    **dict.fromkeys(("memory", "log_limit"), Form.SIZE),
-    **dict.fromkeys(("python", "folder"), Form.STRING),
-    "grace": Form.NUMBER,
-}
 _ASKING = 10  # seconds for nvidia-smi
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 # the Python that this environment builds on: it starts faster, and its path does not depend on a project
@@ -43,6 +37,13 @@ _SUPERVISE = "import sys; sys.path.append(sys.argv[1]); from leaven.jobs.supervi
 
 class Local:
     """This machine. `attempts` is the folder of attempts, `wake` the pipe by which a coordinator is woken."""
+
+    keys: ClassVar[Mapping[str, Form]] = {
+        **dict.fromkeys(("cores", "gpus"), Form.COUNT),
+        **dict.fromkeys(("memory", "log_limit"), Form.SIZE),
+        **dict.fromkeys(("python", "folder"), Form.STRING),
+        "grace": Form.NUMBER,
+    }
 
     def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:
         self._settings = settings
