@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import json
 import logging
+import math
 import os
 import select
 import signal
@@ -68,7 +69,7 @@ class Coordinator:
     def __init__(self, settings: Settings, idle_seconds: float | None, starting: int | None = None) -> None:
         self._starting = starting
         self._settings = settings
-        self._idle_seconds = idle_seconds
+        self._idle_seconds = math.inf if idle_seconds is None else idle_seconds
         self._is_stopping = False
         self._has_begun = False
         self._day = time.time() - time.monotonic()
@@ -152,7 +153,7 @@ class Coordinator:
                 was_busy = wait is not None
                 if wait is not None:
                     self._last_work = time.monotonic()
-                elif self._has_been_idle() and store.is_idle():
+                elif time.monotonic() >= self._last_work + self._idle_seconds and store.is_idle():
                     return True
                 self._forget_old(store)
                 if not leads and time.monotonic() >= try_to_lead:
@@ -188,9 +189,6 @@ class Coordinator:
             _log.warning("the clock has jumped: old jobs are kept until the coordinator is started again")
         elif count := requests.clean_all(JobStore(store.engine), self._settings, self._settings.keep):
             _log.info("forgot %s jobs that ended long ago", count)
-
-    def _has_been_idle(self) -> bool:
-        return self._idle_seconds is not None and time.monotonic() >= self._last_work + self._idle_seconds
 
     def _sleep(self, seconds: float) -> None:
         """Sleep until somebody wakes it."""

@@ -82,12 +82,6 @@ def read_token(settings: Settings, *, renew: bool) -> str:
     return token.read()
 
 
-def _rules(names: Collection[str]) -> Rules:
-    from leaven.jobs.routes import OPEN, SUBMIT
-
-    return Rules(tuple(name.lower() for name in names), OPEN, more_bytes={SUBMIT: MOST_BYTES}, headers=_HEADERS)
-
-
 def application(settings: Settings, store: JobStore, token: tokens.Token, rules: Rules) -> Application:
     """The API of a store, with its guards."""
     from fastapi import FastAPI
