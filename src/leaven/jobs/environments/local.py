@@ -66,7 +66,7 @@ class Local:
         return self._gpus
 
     def submit(self, task: Task) -> str:
-        supervising.write_task(task.folder, self._described(task))
+        supervising.write(task.folder / supervisor.TASK, self._described(task))
         self._reap()
         own = {name: value for name, value in os.environ.items() if name not in supervisor.PRIVATE}
         self._children[task.attempt] = subprocess.Popen(

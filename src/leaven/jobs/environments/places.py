@@ -50,7 +50,7 @@ class SharedDrive:
         grace = float(self._settings.get("grace", GRACE))
         found = supervising.described(given, python=self._python, folder=folder, grace=grace)
         log_limit = int(self._settings.get("log_limit") or 0)  # bytes that it may print; 0: the supervisor's limit
-        supervising.write_task(task.folder, {**found, "log_limit": log_limit})
+        supervising.write(task.folder / supervisor.TASK, {**found, "log_limit": log_limit})
 
     def outcome(self, attempt: str) -> Status | None:
         """The end of an attempt, once all that it has written is here; None while the place does not say."""

@@ -37,12 +37,7 @@ def described(task: Task, *, python: str, folder: str, grace: float) -> dict[str
     }
 
 
-def write_task(folder: Path, content: dict[str, Any]) -> None:
-    """Give an attempt to the supervisor that will run in its folder."""
-    _write(folder / supervisor.TASK, content)
-
-
-def _write(file: Path, content: dict[str, Any]) -> None:
+def write(file: Path, content: dict[str, Any]) -> None:
     """Write a file of an attempt, whose folder may not be there yet, or have been removed."""
     file.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     file.parent.mkdir(mode=0o700, exist_ok=True)
@@ -83,7 +78,7 @@ def ask_to_stop(folder: Path, grace: float) -> bool:
     """Ask an attempt to save and stop; whether it was not asked before."""
     if is_asked_to_stop(folder):
         return False
-    _write(folder / supervisor.STOP, {"grace": grace})
+    write(folder / supervisor.STOP, {"grace": grace})
     return True
 
 
