@@ -29,7 +29,6 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from leaven.jobs import requests
-from leaven.jobs.file_locks import is_held
 from leaven.jobs.granting import SILENT
 from leaven.jobs.notifying import Notifier
 from leaven.jobs.reconcile import Reconciler
@@ -39,7 +38,7 @@ from leaven.jobs.store.connection import AnotherLeads, has_leader, is_led, is_sq
 from leaven.jobs.store.failures import StoreError
 from leaven.jobs.store.for_loop import LoopStore
 from leaven.jobs.store.for_users import JobStore
-from leaven.jobs.supervisor import take, wake
+from leaven.jobs.supervisor import is_taken, take, wake
 from leaven.terminal.duration_text import duration_text
 
 IDLE_SECONDS = 600.0
@@ -227,12 +226,12 @@ def start(settings: Settings, *, stays: bool = False, idle_seconds: float = IDLE
 
 def is_starting(settings: Settings) -> bool:
     """Whether a coordinator was started that has not begun."""
-    return is_held(settings.folder / _STARTING)
+    return is_taken(settings.folder / _STARTING)
 
 
 def is_running(settings: Settings) -> bool:
     """Whether this folder has a coordinator."""
-    return is_held(settings.lock)
+    return is_taken(settings.lock)
 
 
 def _spawn(settings: Settings, starting: int, idle_seconds: float | None) -> None:

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -52,18 +53,17 @@ class Local:
         self._grace = float(settings.get("grace", GRACE))
         self._python = str(settings.get("python") or sys.executable)
         self._children: dict[str, subprocess.Popen[bytes]] = {}  # supervisors that this process started
-        self._gpus: list[str] | None = None  # what CUDA calls those that jobs may use, once that is known
 
     def capacity(self) -> Slots:
         settings = self._settings
         cores = int(settings.get("cores") or machine.cores())
         memory = int(settings.get("memory") or machine.memory())
-        return Slots(cores, memory, len(self._usable_gpus()))
+        return Slots(cores, memory, len(self._gpus))
 
-    def _usable_gpus(self) -> list[str]:
-        if self._gpus is None:
-            self._gpus = usable_gpus(self._settings.get("gpus"))
-        return self._gpus
+    @cached_property
+    def _gpus(self) -> list[str]:
+        """What CUDA calls those that jobs may use."""
+        return usable_gpus(self._settings.get("gpus"))
 
     def submit(self, task: Task) -> str:
         supervising.write(task.folder / supervisor.TASK, self._described(task))
@@ -83,11 +83,10 @@ class Local:
     def _described(self, task: Task) -> dict[str, Any]:
         folder = str(self._settings.get("folder") or task.project)
         content = supervising.described(task, python=self._python, folder=folder, grace=self._grace)
-        gpus = self._usable_gpus()
-        if any(device >= len(gpus) for device in task.devices):
+        if any(device >= len(self._gpus) for device in task.devices):
             raise Refused(f"it was given GPUs that are not there any more: {', '.join(map(str, task.devices))}")
-        if gpus:
-            content["environment"][_VISIBLE] = ",".join(gpus[device] for device in task.devices)
+        if self._gpus:
+            content["environment"][_VISIBLE] = ",".join(self._gpus[device] for device in task.devices)
         return {
             **content,
             "cores": task.resources.cpus,

@@ -147,13 +147,9 @@ def status_of(row: Mapping[str, Any]) -> EngineStatus:
         case "STOPPED":
             return EngineStatus("over", Outcome.CANCELLED, code, "it was stopped in Ray", knows_why=True)
         case "FAILED":
-            return _failed(message, code)
+            first = message.strip().partition("\n")[0]
+            if any(word in message for word in _NO_ROOM):
+                return EngineStatus("over", Outcome.STOPPED, code, f"Ray had no room for it: {first}")
+            is_lost = code is None and any(word in message.lower() for word in _LOST)
+            return EngineStatus("over", Outcome.LOST if is_lost else Outcome.FAILED, code, f"Ray says: {first}")
     return EngineStatus("running", reason=f"Ray says: {state}")
-
-
-def _failed(message: str, code: int | None) -> EngineStatus:
-    first = message.strip().partition("\n")[0]
-    if any(word in message for word in _NO_ROOM):
-        return EngineStatus("over", Outcome.STOPPED, code, f"Ray had no room for it: {first}")
-    is_lost = code is None and any(word in message.lower() for word in _LOST)
-    return EngineStatus("over", Outcome.LOST if is_lost else Outcome.FAILED, code, f"Ray says: {first}")

@@ -9,11 +9,9 @@ from typing import Any
 from leaven.files.atomic_files import PRIVATE, write_text
 from leaven.formats.run_folder import read_json
 from leaven.jobs import supervisor
-from leaven.jobs.attempt_processes import is_held as is_name_held
-from leaven.jobs.attempt_processes import supervisor_name
+from leaven.jobs.attempt_processes import is_held, supervisor_name
 from leaven.jobs.environments.environment import Status, Task
 from leaven.jobs.environments.launching import command_of
-from leaven.jobs.file_locks import is_held
 from leaven.jobs.states import Outcome
 
 
@@ -66,12 +64,12 @@ def outcome_in(folder: Path) -> Status | None:
 
 def is_supervised(folder: Path, attempt: str) -> bool:
     """Whether the supervisor of an attempt lives on this machine, also if the attempt's folder was removed."""
-    return is_name_held(supervisor_name(attempt)) or is_held(folder / supervisor.LOCK)
+    return is_held(supervisor_name(attempt)) or supervisor.is_taken(folder / supervisor.LOCK)
 
 
 def is_alive(folder: Path, attempt: str) -> bool:
     """Whether anything of an attempt lives on a machine that sees its folder, also without a supervisor."""
-    return is_supervised(folder, attempt) or is_held(folder / supervisor.PROGRAM_LOCK)
+    return is_supervised(folder, attempt) or supervisor.is_taken(folder / supervisor.PROGRAM_LOCK)
 
 
 def ask_to_stop(folder: Path, grace: float) -> bool:

@@ -1,6 +1,7 @@
 """Shared by all who use a store: transactions, of which some wake coordinators, and facts about the store."""
 
 import hashlib
+import json
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +16,7 @@ from leaven.jobs.store.failures import raising_store_errors
 from leaven.jobs.store.records import Agent
 from leaven.jobs.store.schema import agents, events, facts, jobs, revisions
 
+QUOTAS = "quotas"  # the fact with what users may have
 _AT_ONCE = 500  # ids in a statement
 
 
@@ -116,6 +118,10 @@ class Access:
     def fact(self, name: str) -> str | None:
         value: str | None = self.value(select(facts.c.value).where(facts.c.name == name))
         return value
+
+    def quotas(self) -> dict[str, dict[str, int]]:
+        """The most that users may have at a time, by their names, as set by an administrator."""
+        return dict(json.loads(self.fact(QUOTAS) or "{}"))
 
     def set_fact(self, name: str, value: str, *, wakes: bool = False) -> None:
         with self.writing(wakes=wakes) as connection:

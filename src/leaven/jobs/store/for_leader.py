@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 from sqlalchemy import insert, or_, select, update
 
@@ -71,7 +70,6 @@ class Running(Scheduled):
 _WAITING = tuple(field.name for field in fields(Waiting))
 _OF_ATTEMPT = ("devices", "started")
 _RUNNING = tuple(field.name for field in fields(Running) if field.name not in _OF_ATTEMPT)
-QUOTAS = "quotas"  # the fact with what users may have
 _HALF_LIFE = 86_400.0  # seconds after which half of what was used is forgotten
 _ENDED_TEXT = {State.FAILED: "failed", State.CANCELLED: "was cancelled", State.LOST: "was lost"}
 
@@ -158,10 +156,6 @@ class LeaderStore(Access):
         with self.writing() as connection:
             for owner, seconds in used.items():
                 self.upsert(connection, usage, {"owner": owner}, {"core_seconds": seconds, "at": time.time()})
-
-    def quotas(self) -> dict[str, Any]:
-        """The most that users may have at a time, as set by an administrator."""
-        return dict(json.loads(self.fact(QUOTAS) or "{}"))
 
     def begin_attempt(self, job: Waiting, attempt: str, devices: Sequence[int], *, wakes: bool) -> bool:
         """Record an attempt before it is submitted; False if the job may not start any more."""
