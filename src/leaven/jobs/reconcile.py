@@ -104,8 +104,8 @@ class Reconciler:
     def _follow(self, active: Sequence[Pair]) -> None:
         """Ask for the statuses of attempts, and record them."""
         for target, mine in _by_target(active).items():
-            self._reach(target, partial(self._follow_in, mine))
-            if target in self._ask_at:
+            was_asked = self._reach(target, partial(self._follow_in, mine))
+            if was_asked and target in self._ask_at:
                 since, problem = self._silence[target]
                 self._note_waits([job for job, _ in mine], f"{target.name} does not answer since {since}: {problem}")
 
@@ -313,11 +313,11 @@ class Reconciler:
                 environment.cancel(attempt.id, attempt.native, _grace(job))
             self._end(job, attempt, Status("ended", Outcome.ERROR, reason=_described(problem)))
 
-    def _reach(self, target: Target, act: Callable[[Environment], None]) -> None:
-        """Do something in an environment, if it is to be asked; let users see whether it answers. One that can't be
-        made counts as not being reached."""
+    def _reach(self, target: Target, act: Callable[[Environment], None]) -> bool:
+        """Do something in an environment, and let users see whether it answers; False if it is not yet to be asked
+        again, or can't be made, which counts as not being reached."""
         if self._clock() < self._ask_at.get(target, 0.0):
-            return
+            return False
         reason = ""
         try:
             if target not in self._environments:
@@ -337,6 +337,7 @@ class Reconciler:
         if self._is_marked.get(target.name) is not (reason != ""):
             self._store.mark_environment(target.name, reason)
             self._is_marked[target.name] = reason != ""
+        return target in self._environments
 
 
 def _by_target(pairs: Iterable[Pair]) -> dict[Target, list[Pair]]:
