@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _FILE = "token"  # the file in the folder of jobs with a token that was made up
 _THREADS = 6
-_CODES = {NotAllowed: 403, NameTaken: 409, StoreFailed: 503}  # of other problems it is 400
+_CODES: dict[type[Problem], int] = {NotAllowed: 403, NameTaken: 409, StoreFailed: 503}  # of other problems it is 400
 _HEADERS = {"Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'"}
 
 
