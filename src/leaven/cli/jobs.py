@@ -327,7 +327,7 @@ def quota(user: str | None, **limits: int | None) -> None:
     _, store = _open()
     if user is not None:
         requests.set_quota(store, user, limits)
-    for name, given in sorted(requests.quotas(store).items()):
+    for name, given in sorted(store.quotas().items()):
         echo(f"{name}: {', '.join(f'{number} {what}' for what, number in given.items())}")
 
 

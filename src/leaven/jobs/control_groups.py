@@ -73,11 +73,6 @@ def remove(folders: Iterable[str]) -> None:
             os.rmdir(folder)
 
 
-def enter(folder: str) -> None:
-    """Move this process to a group."""
-    write(folder, "cgroup.procs", "0")
-
-
 def killed_in(folder: str) -> int:
     """How many processes of a group the kernel has killed because its memory was used up."""
     for name in ("memory.events", "memory.oom_control"):

@@ -13,6 +13,7 @@ import contextlib
 import fcntl
 import json
 import logging
+import math
 import os
 import select
 import signal
@@ -28,17 +29,16 @@ from pathlib import Path
 from sqlalchemy import Engine
 
 from leaven.jobs import requests
-from leaven.jobs.file_locks import is_held
 from leaven.jobs.granting import SILENT
 from leaven.jobs.notifying import Notifier
 from leaven.jobs.reconcile import Reconciler
 from leaven.jobs.settings import Settings
+from leaven.jobs.store.access import Access
 from leaven.jobs.store.connection import AnotherLeads, has_leader, is_led, is_sqlite, leading, opened
-from leaven.jobs.store.failures import StoreError, raising_store_errors
+from leaven.jobs.store.failures import StoreError
 from leaven.jobs.store.for_loop import LoopStore
 from leaven.jobs.store.for_users import JobStore
-from leaven.jobs.store.identity import agent_of
-from leaven.jobs.supervisor import take, wake
+from leaven.jobs.supervisor import is_taken, take, wake
 from leaven.terminal.duration_text import duration_text
 
 IDLE_SECONDS = 600.0
@@ -68,7 +68,7 @@ class Coordinator:
     def __init__(self, settings: Settings, idle_seconds: float | None, starting: int | None = None) -> None:
         self._starting = starting
         self._settings = settings
-        self._idle_seconds = idle_seconds
+        self._idle_seconds = math.inf if idle_seconds is None else idle_seconds
         self._is_stopping = False
         self._has_begun = False
         self._day = time.time() - time.monotonic()
@@ -120,11 +120,11 @@ class Coordinator:
 
     def _is_idle(self) -> bool:
         with opened(self._settings.store) as engine:
-            return LoopStore(engine, self._agent(engine)).is_idle()
+            return self._store(engine).is_idle()
 
-    def _agent(self, engine: Engine) -> str:
-        with raising_store_errors():
-            return agent_of(engine, self._settings.host, self._settings.folder)
+    def _store(self, engine: Engine, *, leads: bool = True) -> LoopStore:
+        agent = Access(engine).agent_of(self._settings.host, self._settings.folder)
+        return LoopStore(engine, agent, leads=leads)
 
     def _stop(self, *_: object) -> None:
         self._is_stopping = True
@@ -133,7 +133,7 @@ class Coordinator:
     def _loop(self, engine: Engine, *, leads: bool) -> bool:
         """Turn the reconcile loop; whether there is nothing more to do. False: it may be the time to lead."""
         self._has_begun = True
-        store = LoopStore(engine, self._agent(engine), leads=leads)
+        store = self._store(engine, leads=leads)
         _log.info("%s %s", "leading as" if leads else "following as", store.agent or self._settings.folder)
         if self._starting is not None:
             os.close(self._starting)
@@ -152,7 +152,7 @@ class Coordinator:
                 was_busy = wait is not None
                 if wait is not None:
                     self._last_work = time.monotonic()
-                elif self._has_been_idle() and store.is_idle():
+                elif time.monotonic() >= self._last_work + self._idle_seconds and store.is_idle():
                     return True
                 self._forget_old(store)
                 if not leads and time.monotonic() >= try_to_lead:
@@ -188,9 +188,6 @@ class Coordinator:
             _log.warning("the clock has jumped: old jobs are kept until the coordinator is started again")
         elif count := requests.clean_all(JobStore(store.engine), self._settings, self._settings.keep):
             _log.info("forgot %s jobs that ended long ago", count)
-
-    def _has_been_idle(self) -> bool:
-        return self._idle_seconds is not None and time.monotonic() >= self._last_work + self._idle_seconds
 
     def _sleep(self, seconds: float) -> None:
         """Sleep until somebody wakes it."""
@@ -229,12 +226,12 @@ def start(settings: Settings, *, stays: bool = False, idle_seconds: float = IDLE
 
 def is_starting(settings: Settings) -> bool:
     """Whether a coordinator was started that has not begun."""
-    return is_held(settings.folder / _STARTING)
+    return is_taken(settings.folder / _STARTING)
 
 
 def is_running(settings: Settings) -> bool:
     """Whether this folder has a coordinator."""
-    return is_held(settings.lock)
+    return is_taken(settings.lock)
 
 
 def _spawn(settings: Settings, starting: int, idle_seconds: float | None) -> None:

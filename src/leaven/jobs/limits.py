@@ -12,7 +12,7 @@ import os
 import time
 
 from leaven.jobs.attempt_processes import descendants, hold, process_file
-from leaven.jobs.control_groups import enter, killed_in, make_groups, remove
+from leaven.jobs.control_groups import killed_in, make_groups, remove, write
 
 TYPE_CHECKING = False  # `typing` takes as long to import as all the rest
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ class Limits:
         """In the new process: get the limits, with all that it will start."""
         for folder in self._groups:
             with contextlib.suppress(OSError):
-                enter(folder)
+                write(folder, "cgroup.procs", "0")
         if self._pinned:
             with contextlib.suppress(OSError):
                 os.sched_setaffinity(0, self._pinned)

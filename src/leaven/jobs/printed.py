@@ -30,9 +30,6 @@ class LogChunk:
     problem: str = ""
 
 
-_END = LogChunk(0)
-
-
 def read_logs(
     settings: Settings, store: JobStore, job: Job, *, follows: bool = False, attempt: int | None = None
 ) -> Iterator[LogChunk]:
@@ -40,38 +37,33 @@ def read_logs(
 
     Each attempt has at least one chunk.
     """
-    wait = _SHORTEST
-    for chunk in _looks(settings, store, job, follows, attempt):
-        if chunk is None:
-            time.sleep(wait)
-            wait = min(2 * wait, _LONGEST)
+    for each in _looks(settings, store, job, follows, attempt):
+        if isinstance(each, LogChunk):
+            yield each
         else:
-            yield chunk
-            wait = _SHORTEST
+            time.sleep(each)
 
 
 async def stream_logs(
     settings: Settings, store: JobStore, job: Job, *, follows: bool = False, attempt: int | None = None
 ) -> AsyncIterator[LogChunk]:
     """The same, without a thread while nothing is printed."""
-    wait = _SHORTEST
     looks = _looks(settings, store, job, follows, attempt)
-    while (chunk := await asyncio.to_thread(next, looks, _END)) is not _END:
-        if chunk is None:
-            await asyncio.sleep(wait)
-            wait = min(2 * wait, _LONGEST)
+    while (each := await asyncio.to_thread(next, looks, None)) is not None:
+        if isinstance(each, LogChunk):
+            yield each
         else:
-            yield chunk
-            wait = _SHORTEST
+            await asyncio.sleep(each)
 
 
 def _looks(
     settings: Settings, store: JobStore, job: Job, follows: bool, attempt: int | None
-) -> Iterator[LogChunk | None]:
-    """Pieces of the logs; None after each look at all attempts, if another will follow."""
+) -> Iterator[LogChunk | float]:
+    """Pieces of the logs; after each look at all attempts, the seconds to wait before another that follows."""
     environment = make(json.loads(job.settings), settings)
     positions: dict[str, Position] = {}
     problems: dict[str, str] = {}
+    wait = _SHORTEST
     while True:
         try:
             job = store.job(str(job.id))  # before the log is read, so that nothing is missed
@@ -83,18 +75,21 @@ def _looks(
             try:
                 for text in _pieces(environment, tried, positions):
                     yield LogChunk(tried.number, text)
+                    wait = _SHORTEST
             except (Unreachable, OSError) as problem:  # a program may have put anything in place of its log
                 is_silent = isinstance(problem, Unreachable)
                 fact = f"{tried.environment} does not answer" if is_silent else "its log can't be read"
                 reason = f"{fact}: {problem}"
                 if problems.get(tried.id) != reason:
                     yield LogChunk(tried.number, problem=reason)
+                    wait = _SHORTEST
                 problems[tried.id] = reason
             else:
                 problems.pop(tried.id, None)
         if not follows or job.state in ENDED or job.is_paused:
             return
-        yield None
+        yield wait
+        wait = min(2 * wait, _LONGEST)
 
 
 def _pieces(environment: Environment, attempt: Attempt, positions: dict[str, Position]) -> Iterator[bytes]:

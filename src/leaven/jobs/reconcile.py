@@ -12,6 +12,7 @@ import logging
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,18 +104,18 @@ class Reconciler:
     def _follow(self, active: Sequence[Pair]) -> None:
         """Ask for the statuses of attempts, and record them."""
         for target, mine in _by_target(active).items():
-            with self._reaching(target) as environment:
-                if environment is None:
-                    continue
-                statuses, absent = self._poll(environment, mine), []
-                for job, attempt in mine:
-                    with self._isolated(environment, job, attempt):
-                        if self._apply(environment, job, attempt, statuses[attempt.id]):
-                            absent.append((job, attempt))
-                self._submit(environment, absent)
-            if target in self._ask_at:
+            was_asked = self._reach(target, partial(self._follow_in, mine))
+            if was_asked and target in self._ask_at:
                 since, problem = self._silence[target]
                 self._note_waits([job for job, _ in mine], f"{target.name} does not answer since {since}: {problem}")
+
+    def _follow_in(self, mine: Sequence[Pair], environment: Environment) -> None:
+        statuses, absent = self._poll(environment, mine), []
+        for job, attempt in mine:
+            with self._isolated(environment, job, attempt):
+                if self._apply(environment, job, attempt, statuses[attempt.id]):
+                    absent.append((job, attempt))
+        self._submit(absent, environment)
 
     def _poll(self, environment: Environment, mine: Sequence[Pair]) -> Mapping[str, Status]:
         """The statuses of attempts. Where asking for all at once fails, each is asked for alone."""
@@ -147,7 +148,7 @@ class Reconciler:
             self._store.note_stopping(job.id)  # before it is done, so that it is done again after a crash
         if not is_wanted or job.state is State.STOPPING:
             if status.phase == "absent":  # it ends as soon as it begins
-                self._submit(environment, [(job, attempt)])
+                self._submit([(job, attempt)], environment)
             environment.cancel(attempt.id, attempt.native, _grace(job))
             return False
         if status.phase == "absent":  # after all that was recorded, the environment may have it
@@ -203,12 +204,13 @@ class Reconciler:
         """Ask for the capacity of the environments that jobs still need."""
         targets = [Target(*each) for each in self._store.targets()]
         for target in targets:
-            with self._reaching(target) as environment:
-                if environment is not None:
-                    self._has[target] = environment.capacity()
+            self._reach(target, partial(self._note_capacity, target))
         self._has = {target: has for target, has in self._has.items() if target in set(targets)}
         self._ask_at = {target: at for target, at in self._ask_at.items() if target in set(targets)}
         self._silence = {target: silence for target, silence in self._silence.items() if target in self._ask_at}
+
+    def _note_capacity(self, target: Target, environment: Environment) -> None:
+        self._has[target] = environment.capacity()
 
     def _report(self) -> None:
         """Tell the leader the capacity of the environments, when it has changed, and as a sign of life."""
@@ -224,11 +226,9 @@ class Reconciler:
         """Submit attempts that were just recorded, which no environment has."""
         active = [pair for pair in self._store.active() if pair[1].id in set(granted)] if granted else []
         for target, mine in _by_target(active).items():
-            with self._reaching(target) as environment:
-                if environment is not None:
-                    self._submit(environment, mine)
+            self._reach(target, partial(self._submit, mine))
 
-    def _submit(self, environment: Environment, recorded: Sequence[Pair]) -> None:
+    def _submit(self, recorded: Sequence[Pair], environment: Environment) -> None:
         """Submit attempts that are recorded: those of a batch together, where the environment can do that."""
         batches: dict[object, list[Pair]] = {}
         for job, attempt in recorded:
@@ -313,44 +313,31 @@ class Reconciler:
                 environment.cancel(attempt.id, attempt.native, _grace(job))
             self._end(job, attempt, Status("ended", Outcome.ERROR, reason=_described(problem)))
 
-    @contextlib.contextmanager
-    def _reaching(self, target: Target) -> Iterator[Environment | None]:
-        """An environment, which is marked where it does not answer; None if it is not yet to be asked again."""
-        environment = self._environment(target) if self._clock() >= self._ask_at.get(target, 0.0) else None
-        try:
-            yield environment
-        except StoreFailed:
-            raise
-        except Exception as problem:
-            self._note_silence(target, problem)
-        else:
-            if environment is not None:
-                self._ask_at.pop(target, None)
-                self._mark(target, "")
-
-    def _environment(self, target: Target) -> Environment | None:
-        """The environment of a target; None where it can't be made, which counts as not being reached."""
+    def _reach(self, target: Target, act: Callable[[Environment], None]) -> bool:
+        """Do something in an environment, and let users see whether it answers; False if it is not yet to be asked
+        again, or can't be made, which counts as not being reached."""
+        if self._clock() < self._ask_at.get(target, 0.0):
+            return False
+        reason = ""
         try:
             if target not in self._environments:
                 self._environments[target] = make(json.loads(target.settings), self._settings)
+            act(self._environments[target])
+        except StoreFailed:
+            raise
         except Exception as problem:
-            self._note_silence(target, problem)
-        return self._environments.get(target)
-
-    def _note_silence(self, target: Target, problem: Exception) -> None:
-        is_expected = isinstance(problem, Unreachable)
-        _log.warning("%s does not answer: %s", target.name, problem, exc_info=None if is_expected else problem)
-        reason = str(problem) if is_expected else _described(problem)
-        since, _ = self._silence.get(target, (time.strftime("%F %H:%M"), ""))
-        self._silence[target] = (since, reason)
-        self._ask_at[target] = self._clock() + _ASK_AGAIN
-        self._mark(target, reason)
-
-    def _mark(self, target: Target, problem: str) -> None:
-        """Let users see whether an environment answers."""
-        if self._is_marked.get(target.name) is not bool(problem):
-            self._store.mark_environment(target.name, problem)
-            self._is_marked[target.name] = bool(problem)
+            is_expected = isinstance(problem, Unreachable)
+            _log.warning("%s does not answer: %s", target.name, problem, exc_info=None if is_expected else problem)
+            reason = str(problem) if is_expected else _described(problem)
+            since, _ = self._silence.get(target, (time.strftime("%F %H:%M"), ""))
+            self._silence[target] = (since, reason)
+            self._ask_at[target] = self._clock() + _ASK_AGAIN
+        else:
+            self._ask_at.pop(target, None)
+        if self._is_marked.get(target.name) is not (reason != ""):
+            self._store.mark_environment(target.name, reason)
+            self._is_marked[target.name] = reason != ""
+        return target in self._environments
 
 
 def _by_target(pairs: Iterable[Pair]) -> dict[Target, list[Pair]]:

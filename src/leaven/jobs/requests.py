@@ -15,16 +15,15 @@ from leaven.formats.installed_versions import leaven_version
 from leaven.jobs import job_variables
 from leaven.jobs.environments.environment import Environment, Unreachable
 from leaven.jobs.environments.kinds import make
-from leaven.jobs.lengths import minutes_of
 from leaven.jobs.package import Package, package_file, refuse_other_version, unpack
 from leaven.jobs.problem import NameTaken, Problem
-from leaven.jobs.resources import Resources, Slots, missing, out_of_range
+from leaven.jobs.resources import Resources, Slots, minutes_of, missing, out_of_range
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ACTIVE, ENDED, Entry, State, Wanted
+from leaven.jobs.store.access import QUOTAS
 from leaven.jobs.store.connection import has_leader, is_sqlite, open_engine
 from leaven.jobs.store.copies import load_copy, save_copy
 from leaven.jobs.store.failures import StoreError
-from leaven.jobs.store.for_leader import QUOTAS
 from leaven.jobs.store.for_users import JobStore, Submission
 from leaven.jobs.store.records import Job
 from leaven.terminal.byte_sizes import parse_bytes
@@ -345,15 +344,10 @@ def restore(store: JobStore, settings: Settings, file: Path, *, replaces: bool) 
     return load_copy(store.engine, file)
 
 
-def quotas(store: JobStore) -> dict[str, dict[str, int]]:
-    """The most that users may have at a time, by their names."""
-    return dict(json.loads(store.fact(QUOTAS) or "{}"))
-
-
 def set_quota(store: JobStore, user: str, limits: Mapping[str, int | None]) -> None:
     """Limit what a user may have at a time; without limits, no longer. `*` are all that have no quota of their own."""
     new = {name: number for name, number in limits.items() if number is not None}
-    others = {name: limit for name, limit in quotas(store).items() if name != user}
+    others = {name: limit for name, limit in store.quotas().items() if name != user}
     store.set_fact(QUOTAS, json.dumps({**others, **({user: new} if new else {})}, sort_keys=True), wakes=True)
 
 

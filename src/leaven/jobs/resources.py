@@ -1,5 +1,6 @@
 """The resources that a job needs and that an environment has: cores, memory, GPUs, processes, nodes, time."""
 
+import re
 from dataclasses import asdict, dataclass, fields
 from typing import Any, Self
 
@@ -72,6 +73,16 @@ def out_of_range(resources: Resources) -> str | None:
             return f"`{name}` can't be {value}"
     minutes = resources.minutes
     return f"`minutes` can't be {minutes}" if minutes is not None and not 0 < minutes <= _LONGEST else None
+
+
+_LENGTH = re.compile(r"(\d+(?:\.\d+)?) *(m|h|d)(?:in|inutes?|ours?|ays?)?", re.ASCII)
+_MINUTES = {"m": 1.0, "h": 60.0, "d": 1440.0}
+
+
+def minutes_of(text: str) -> float | None:
+    """The minutes of a length of time, as users write it (`90m`, `12h`, `30d`); None if it is none."""
+    match = _LENGTH.fullmatch(text.strip().lower())
+    return float(match[1]) * _MINUTES[match[2]] if match and float(match[1]) else None
 
 
 def count_text(number: int, what: str) -> str:

@@ -21,13 +21,13 @@ from leaven.jobs.store.for_users import JobStore
 from leaven.serving import tokens
 from leaven.serving.guards import Application, Guard, Rules, problem_body
 from leaven.serving.memory import give_back_memory
-from leaven.serving.problem import CantServe
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
 
 _FILE = "token"  # the file in the folder of jobs with a token that was made up
 _THREADS = 6
+_CODES: dict[type[Problem], int] = {NotAllowed: 403, NameTaken: 409, StoreFailed: 503}  # of other problems it is 400
 _HEADERS = {"Cache-Control": "no-store", "Content-Security-Policy": "default-src 'none'; frame-ancestors 'none'"}
 
 
@@ -68,7 +68,7 @@ def token_of(settings: Settings, host: str = "localhost") -> tokens.Token:
     """The token of a server with these settings."""
     try:
         return tokens.token_of(settings.folder / _FILE, host)
-    except CantServe as problem:
+    except tokens.CantServe as problem:
         raise ServerError(problem.headline, problem.help) from None
 
 
@@ -80,12 +80,6 @@ def read_token(settings: Settings, *, renew: bool) -> str:
     if renew:
         tokens.renew(token.file)
     return token.read()
-
-
-def _rules(names: Collection[str]) -> Rules:
-    from leaven.jobs.routes import OPEN, SUBMIT
-
-    return Rules(tuple(name.lower() for name in names), OPEN, more_bytes={SUBMIT: MOST_BYTES}, headers=_HEADERS)
 
 
 def application(settings: Settings, store: JobStore, token: tokens.Token, rules: Rules) -> Application:
@@ -140,19 +134,9 @@ def _add_reports(app: "FastAPI") -> None:
 
     @app.exception_handler(Problem)
     def _(_request: object, problem: Problem) -> Response:
-        return answer(_status(problem), problem.headline, problem.help)
+        status = next((code for kind, code in _CODES.items() if isinstance(problem, kind)), 400)
+        return answer(status, problem.headline, problem.help)
 
     @app.exception_handler(Exception)
     def _(_request: object, _problem: Exception) -> Response:
         return answer(500, "the server failed", "what it has printed says why")
-
-
-def _status(problem: Problem) -> int:
-    match problem:
-        case NotAllowed():
-            return 403
-        case NameTaken():
-            return 409
-        case StoreFailed():
-            return 503
-    return 400

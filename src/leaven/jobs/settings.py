@@ -23,8 +23,8 @@ from typing import Any
 
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.environments.keys import Form, is_of
-from leaven.jobs.lengths import minutes_of
 from leaven.jobs.problem import Problem
+from leaven.jobs.resources import minutes_of
 from leaven.jobs.store.connection import is_sqlite, sqlite_url
 from leaven.terminal.byte_sizes import parse_bytes
 
@@ -161,7 +161,10 @@ def _read(file: Path) -> dict[str, Any]:
 def _checked(given: dict[str, Any], known: Mapping[str, Form], where: str, file: Path) -> dict[str, Any]:
     """The values of a section, whose keys are known and whose values have the right form."""
     for key, value in given.items():
-        refuse_unknown(key, tuple(known), where, file)
+        if key not in known:
+            near = get_close_matches(key, known, 1)
+            help = f"did you mean `{near[0]}`?" if near else f"it may have: {', '.join(known)}"
+            raise SettingsError(f"{file}: {where} has no `{key}`", help)
         if not is_of(known[key], value):
             raise SettingsError(f"{file}: {where}: `{key}` must be {known[key].value}")
     return given
@@ -180,13 +183,6 @@ def _environment(name: str, given: Any, file: Path) -> dict[str, Any]:
     values = {"kind": kind, **_checked(given, {**_OF_ALL, **KINDS[kind].keys, **_OF_KIND.get(kind, {})}, where, file)}
     sizes = [key for key, form in KINDS[kind].keys.items() if form is Form.SIZE]
     return values | {key: parse_bytes(values[key]) for key in sizes if isinstance(values.get(key), str)}
-
-
-def refuse_unknown(key: str, known: tuple[str, ...], where: str, file: Path) -> None:
-    if key not in known:
-        near = get_close_matches(key, known, 1)
-        help = f"did you mean `{near[0]}`?" if near else f"it may have: {', '.join(known)}"
-        raise SettingsError(f"{file}: {where} has no `{key}`", help)
 
 
 def project_file(start: Path) -> Path | None:

@@ -263,6 +263,21 @@ def take(lock: int, tries: int) -> bool:
     return False
 
 
+def is_taken(file: str | os.PathLike[str]) -> bool:
+    """Whether a process holds the lock of a file. Asking holds it for microseconds: who takes it tries again."""
+    try:
+        descriptor = os.open(file, os.O_RDWR)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    finally:
+        os.close(descriptor)
+    return False
+
+
 def _copy(printed: int, log: ProgramLog) -> bool:
     """Copy what was printed, as much as is there at once, to the log; whether there may be more."""
     try:

@@ -11,7 +11,7 @@ Where a package is not as expected, perhaps in another version, it is imported a
 import ast
 import importlib
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec
 from types import ModuleType
@@ -84,7 +84,9 @@ class _PlotLoader(SourceFileLoader):
         def find(wanted: str) -> Any:
             if wanted.startswith("__"):
                 raise AttributeError(f"module {module.__name__!r} has no attribute {wanted!r}")
-            return object if wanted.endswith("_TYPE") else _called_later(wanted, lambda: _run_whole(self, module))
+            if wanted.endswith("_TYPE"):
+                return object
+            return lambda *args, **kwargs: _run_whole(self, module)[wanted](*args, **kwargs)
 
         vars(module)["__getattr__"] = find
 
@@ -104,13 +106,6 @@ def _attribute(module: str, name: str) -> Any:
 
 def _submodule(package: str, name: str) -> ModuleType:
     return importlib.import_module(f"{package}.{name}")
-
-
-def _called_later(name: str, load: Callable[[], dict[str, Any]]) -> Callable[..., Any]:
-    def call(*args: Any, **kwargs: Any) -> Any:
-        return load()[name](*args, **kwargs)
-
-    return call
 
 
 def _run_whole(loader: SourceFileLoader, module: ModuleType) -> dict[str, Any]:

@@ -36,17 +36,9 @@ def _launched(file: Path, words: Sequence[str]) -> list[str]:
     return [sys.executable, str(_LAUNCH), str(file), *words]
 
 
-def run_program(
-    folder: Path, flags: Sequence[str], *, called: str = "", is_shown: bool = True, program: Path | None = None
-) -> str:
-    """Run a program as `run_in_process` does, for those who call from Python and expect a `Failure`."""
-    with raised_as_failure():
-        return run_in_process(folder, flags, called=called, is_shown=is_shown, program=program)
-
-
 @contextmanager
 def raised_as_failure() -> Iterator[None]:
-    """Raise the failure that a program has reported as a `Failure`."""
+    """Raise the failure that a program has reported as a `Failure`, which callers from Python expect."""
     from leaven.runtime.failures import Failure
 
     try:
@@ -90,15 +82,10 @@ def _run(words: Sequence[str], start: Path, called: str, *, is_shown: bool) -> s
     if code == INTERRUPTED:
         raise KeyboardInterrupt
     if code:
-        headline, help = read_report(told or printed or f"the program ended with exit code {code}")
+        reported = told or printed or f"the program ended with exit code {code}"
+        headline, _, help = reported.strip().removeprefix("error: ").partition("\nhelp: ")
         raise ProgramFailed(headline, help)
     return printed
-
-
-def read_report(text: str) -> tuple[str, str]:
-    """What a program has reported as its failure, and what to do."""
-    headline, _, help = text.strip().removeprefix("error: ").partition("\nhelp: ")
-    return headline, help
 
 
 def run_command(

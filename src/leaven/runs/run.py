@@ -1,9 +1,10 @@
 """A run as a value: what it left in its folder, read when it is asked for."""
 
 import os
-from functools import cached_property
+from collections.abc import Callable
+from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from leaven.formats import run_folder, sweep_folder
 from leaven.terminal.score_text import score_text
@@ -50,28 +51,32 @@ class Run:
         if not epochs and self.is_finished and run_folder.is_trained(self.folder):
             return self
         flags, given = (["--more-epochs", str(epochs)], f"epochs={epochs}") if epochs else ([], "")
-        return self._run_again(flags, f"resume({given})")
+        return self._run_again(partial(_run, flags), f"resume({given})")
 
     def finish(self) -> "Run":
         """Save the best epoch so far, and train no further."""
-        return self if self.is_finished else self._run_again(["--finish"], "finish()")
+        return self if self.is_finished else self._run_again(partial(_run, ["--finish"]), "finish()")
 
-    def _run_again(self, flags: list[str], called: str) -> "Run":
-        from leaven.runs.processes import run_program
+    def _run_again(self, run: Callable[[Path, str], None], call: str) -> Self:
+        """Run what is in the folder, and note the call in the lock."""
+        from leaven.runs.processes import raised_as_failure
 
         self.__dict__.pop("model", None)
-        run_program(self.folder, flags, called=self._called(called))
+        with raised_as_failure():
+            run(self.folder, f'leaven.open_run("{self.folder}").{call}')
         return self
-
-    def _called(self, call: str) -> str:
-        """What the lock says of a call."""
-        return f'leaven.open_run("{self.folder}").{call}'
 
     def __repr__(self) -> str:
         epochs = len(self.curve)
         state = "finished" if self.is_finished else "not finished"
         scores = ", ".join(f"{name} {score_text(value)}" for name, value in self.scores.items())
         return f"<Run {self.folder}: {state}, {epochs} epoch{'s' * (epochs != 1)}{f'; {scores}' if scores else ''}>"
+
+
+def _run(flags: list[str], folder: Path, called: str) -> None:
+    from leaven.runs.processes import run_in_process
+
+    run_in_process(folder, flags, called=called)
 
 
 def open_run(place: str | os.PathLike[str], *, trust_code: bool = False) -> Run:

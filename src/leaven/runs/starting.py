@@ -26,7 +26,7 @@ from leaven.program.emit import emit
 from leaven.program.names import Names
 from leaven.recipe import show
 from leaven.recipe.recipe import Recipe
-from leaven.runs.processes import raised_as_failure, run_program
+from leaven.runs.processes import raised_as_failure, run_in_process
 from leaven.runs.run import Run, run_in
 from leaven.runs.sweeping import run_sweep
 from leaven.statements.in_python import in_python
@@ -60,11 +60,11 @@ def start(
         source, compiled.recipe, compiled.plan, is_quick=is_quick, name=name, from_phase=from_phase, of=of
     )
     called = _call(source, options, quick=is_quick or None, name=name, from_phase=from_phase, of=of)
-    if compiled.plan.sweep is not None:
-        with raised_as_failure():
+    with raised_as_failure():
+        if compiled.plan.sweep is not None:
             run_sweep(folder, called)
-    else:
-        run_program(folder, flags, called=called)
+        else:
+            run_in_process(folder, flags, called=called)
     return run_in(folder, trust_code=True)  # its code has been run already
 
 

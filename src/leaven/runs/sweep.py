@@ -40,27 +40,19 @@ class Sweep(Run):
 
     def resume(self, epochs: int = 0) -> "Sweep":
         """Train what is left of the trials. A trial can be trained further: `sweep.best.resume(epochs=10)`."""
-        from leaven.runs.processes import raised_as_failure
         from leaven.runs.sweeping import run_sweep
 
         if epochs:
             raise ValueError("a sweep can't be trained further, but its trials can: `sweep.best.resume(epochs=10)`")
-        if not (self.is_finished and run_folder.is_trained(self.folder)):
-            self.__dict__.pop("model", None)
-            with raised_as_failure():
-                run_sweep(self.folder, self._called("resume()"))
-        return self
+        if self.is_finished and run_folder.is_trained(self.folder):
+            return self
+        return self._run_again(run_sweep, "resume()")
 
     def finish(self) -> "Sweep":
         """Save the best trial so far, and train no further."""
-        from leaven.runs.processes import raised_as_failure
         from leaven.runs.sweeping import end_sweep
 
-        if not self.is_finished:
-            self.__dict__.pop("model", None)
-            with raised_as_failure():
-                end_sweep(self.folder, self._called("finish()"))
-        return self
+        return self if self.is_finished else self._run_again(end_sweep, "finish()")
 
     def __repr__(self) -> str:
         return super().__repr__().replace("<Run", f"<Sweep of {len(self.trials)} trials", 1)

@@ -35,7 +35,8 @@ def run_sweep(folder: Path, called: str) -> None:
         raise ProgramFailed(f"{folder} is still running")
     try:
         if sweep_folder.read_trials(folder).together and len(left := _left(folder)) > 1:
-            _train_together(folder, left, called)
+            # in one process, which also finishes the best, and leaves those that can't share a process
+            run_trials(TOGETHER, folder, [one.trial.name for one in left], called)
         _train_each(folder, _left(folder), called)
     except ProgramFailed as failure:
         help = f"{failure.help}\nthen go on with the sweep: {to_resume(folder)}".lstrip("\n")
@@ -45,11 +46,6 @@ def run_sweep(folder: Path, called: str) -> None:
 
 def _left(folder: Path) -> list[Result]:
     return [one for one in sweep_folder.results(folder) if not one.is_done]
-
-
-def _train_together(folder: Path, left: Sequence[Result], called: str) -> None:
-    """Train trials in one process, which also finishes the best. It leaves those that can't share a process."""
-    run_trials(TOGETHER, folder, [one.trial.name for one in left], called)
 
 
 def _train_each(folder: Path, left: Sequence[Result], called: str) -> None:
@@ -147,16 +143,11 @@ def table(found: Sequence[Result], by: str) -> str:
     lines = [["trial", *names, by, "epoch", "time"]]
     for one in sweep_folder.ranked(found):
         values = [value_text(value) for value in one.trial.values.values()]
-        if one.score is None:
-            lines.append([str(one.number), *values, "diverged" if one.diverged else "", "", _time(one)])
-        else:
-            lines.append([str(one.number), *values, score_text(one.score), str(one.epoch), _time(one)])
+        diverged = "diverged" if one.diverged else ""
+        reached = [diverged, ""] if one.score is None else [score_text(one.score), str(one.epoch)]
+        lines.append([str(one.number), *values, *reached, f"{one.seconds:.1f} s"])
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return "\n".join("  " + "  ".join(map(str.rjust, line, widths)) for line in lines)
-
-
-def _time(result: Result) -> str:
-    return f"{result.seconds:.1f} s"
 
 
 def csv_table(found: Sequence[Result], by: str) -> str:

@@ -59,7 +59,7 @@ def not_up_to_date(place: Path, used: Path) -> str:
 def load_unfinished(found: Unfinished, *, trust_code: bool = False, device: str = "cpu") -> "Bundle":
     """The model, saved by a program and loaded. Which epoch it is of is printed to standard error."""
     from leaven import bundle
-    from leaven.runs.processes import run_program
+    from leaven.runs.processes import raised_as_failure, run_in_process
 
     folder = found.folder
     with tempfile.TemporaryDirectory(prefix="leaven-") as temporary:
@@ -69,7 +69,9 @@ def load_unfinished(found: Unfinished, *, trust_code: bool = False, device: str 
             raise _needs_trust(found)
         with status_line.doing("a program loads the data of the run and saves the model…"):
             flags = ["--finish", *([found.checkpoint] if found.checkpoint else []), "--snapshot"]
-            said = run_program(folder, [*flags, str(place / run_folder.BUNDLE)], is_shown=False, program=program)
+            flags += [str(place / run_folder.BUNDLE)]
+            with raised_as_failure():
+                said = run_in_process(folder, flags, is_shown=False, program=program)
             # what code there is in it was trusted, or compiled here
             model = bundle.load(place / run_folder.BUNDLE, trust_code=True, device=device)
     model.path = folder / (found.checkpoint or run_folder.BEST)

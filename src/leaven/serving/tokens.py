@@ -12,10 +12,17 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
-from leaven.serving.problem import CantServe
-
 VARIABLE = "LEAVEN_TOKEN"
 _FEWEST = 20  # characters of a token with which other machines may use a server
+
+
+class CantServe(Exception):
+    """A server can't be started; `help` says what to do."""
+
+    def __init__(self, headline: str, help: str) -> None:
+        super().__init__(headline)
+        self.headline = headline
+        self.help = help
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from tests.unit.jobs.plain_jobs import settings_in
 
 from leaven.jobs.checking import checks
 from leaven.jobs.environments.environment import Refused, Task
-from leaven.jobs.environments.kinds import KINDS, Kind
-from leaven.jobs.environments.local import KEYS, Local
+from leaven.jobs.environments.kinds import KINDS
+from leaven.jobs.environments.local import Local
 from leaven.jobs.settings import Settings
 
 
@@ -31,7 +31,7 @@ def test_an_engine_may_print_lines_of_its_own(tmp_path: Path) -> None:
 
 
 def test_nothing_is_left_of_a_tiny_job_that_was_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KINDS, "refuses", Kind(KEYS, Refuses))
+    monkeypatch.setitem(KINDS, "refuses", Refuses)
     settings: Settings = settings_in(tmp_path / "jobs", kind="refuses")
     (bad,) = [found for found in checks(settings, "local") if not found.is_right]
     assert (bad.what, bad.found) == ("a tiny job", "no partition named `gpu`")

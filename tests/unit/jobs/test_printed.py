@@ -8,8 +8,8 @@ from tests.unit.jobs.plain_jobs import Queue, order, settings_in
 
 from leaven.jobs import requests
 from leaven.jobs.environments.environment import Unreachable
-from leaven.jobs.environments.kinds import KINDS, Kind
-from leaven.jobs.environments.local import KEYS, Local
+from leaven.jobs.environments.kinds import KINDS
+from leaven.jobs.environments.local import Local
 from leaven.jobs.environments.logs import PIECE, Position
 from leaven.jobs.printed import read_logs
 
@@ -24,7 +24,7 @@ class Mute(Local):
 
 
 def test_an_environment_that_does_not_answer_is_reported_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KINDS, "mute", Kind(KEYS, Mute))
+    monkeypatch.setitem(KINDS, "mute", Mute)
     settings = settings_in(tmp_path / "jobs", kind="mute")
     queue = Queue(settings)
     (id,) = queue.submit(order("print('ran')"))

@@ -20,8 +20,8 @@ from leaven.formats import machine
 from leaven.formats.run_folder import PROGRAM
 from leaven.jobs import requests, supervisor
 from leaven.jobs.environments.environment import Refused, Unreachable
-from leaven.jobs.environments.kinds import KINDS, Kind
-from leaven.jobs.environments.local import KEYS, Local
+from leaven.jobs.environments.kinds import KINDS
+from leaven.jobs.environments.local import Local
 from leaven.jobs.job_variables import VariableError
 from leaven.jobs.manifest import Manifest, PackageError
 from leaven.jobs.package import make_package, package_file
@@ -418,7 +418,7 @@ def test_a_lone_job_that_can_not_be_asked_about_reports_it_and_continues_later(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It may be running: if it were ended and tried again, it could run twice."""
-    monkeypatch.setitem(KINDS, "damaged", Kind(KEYS, Damaged))
+    monkeypatch.setitem(KINDS, "damaged", Damaged)
     given = {**queue.settings.environments["local"], "kind": "damaged"}
     queue.settings = replace(queue.settings, environments={"local": given})
     (id,) = queue.submit(order(SAVES))
@@ -449,7 +449,7 @@ class Asked(Local):
 def test_an_environment_is_not_asked_whether_it_has_attempts_that_are_new(
     queue: Queue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(KINDS, "asked", Kind(KEYS, Asked))
+    monkeypatch.setitem(KINDS, "asked", Asked)
     monkeypatch.setattr(Asked, "finds", [])
     given = {**queue.settings.environments["local"], "kind": "asked"}
     queue.settings = replace(queue.settings, environments={"local": given})
@@ -465,7 +465,7 @@ class Queues(Local):
 
 
 def test_many_jobs_for_a_queue_elsewhere_keep_nobody_waiting(queue: Queue, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(KINDS, "queues", Kind(KEYS, Queues))
+    monkeypatch.setitem(KINDS, "queues", Queues)
     local = queue.settings.environments["local"]
     queue.settings = replace(queue.settings, environments={"there": {**local, "kind": "queues"}, "local": local})
     ids = queue.submit(*[order("", environment="there") for _ in range(50)])
@@ -482,7 +482,7 @@ def test_many_jobs_for_a_queue_elsewhere_keep_nobody_waiting(queue: Queue, monke
 class TestEnvironmentIsDown:
     @pytest.fixture
     def shaky(self, queue: Queue, monkeypatch: pytest.MonkeyPatch) -> Queue:
-        monkeypatch.setitem(KINDS, "shaky", Kind(KEYS, Shaky))
+        monkeypatch.setitem(KINDS, "shaky", Shaky)
         given = {**queue.settings.environments["local"], "kind": "shaky"}
         queue.settings = replace(queue.settings, environments={"local": given})
         return queue

@@ -4,8 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from leaven.serving.problem import CantServe
-from leaven.serving.tokens import renew, token_of
+from leaven.serving.tokens import CantServe, renew, token_of
 
 
 @pytest.fixture(autouse=True)

@@ -14,12 +14,11 @@ import shlex
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from leaven.files.atomic_files import write_text
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.agent import ADDRESS, FIRST, NODE
-from leaven.jobs.environments import following
 from leaven.jobs.environments.answers import not_understood, run_command, tables
 from leaven.jobs.environments.environment import Check, Refused, Task, Unreachable
 from leaven.jobs.environments.following import PREFIX, EngineEnvironment, EngineStatus
@@ -28,14 +27,6 @@ from leaven.jobs.environments.launching import agent_command
 from leaven.jobs.object_store import access_variables, package_for
 from leaven.jobs.states import Outcome
 
-KEYS = {
-    **following.KEYS,
-    **dict.fromkeys(("sky", "infra", "gpu", "image", "setup"), Form.STRING),
-    "spot": Form.SWITCH,
-    "secrets": Form.STRINGS,
-    "mounts": Form.TABLE,
-    "disk": Form.COUNT,
-}
 TASK = "sky.yaml"
 _REFUSES = ("invalid", "validation", "no such option", "not a valid", "valueerror", "does not contain any valid")
 _WAITING = {
@@ -57,6 +48,14 @@ _ENDED = {
 class Cloud(EngineEnvironment):
     """Machines of SkyPilot's, by its command."""
 
+    keys: ClassVar = {
+        **EngineEnvironment.keys,
+        **dict.fromkeys(("sky", "infra", "gpu", "image", "setup"), Form.STRING),
+        "spot": Form.SWITCH,
+        "secrets": Form.STRINGS,
+        "mounts": Form.TABLE,
+        "disk": Form.COUNT,
+    }
     # its commands may start a server first; after the grace, a machine may send what it has saved
     engine, poll_seconds, timeout, after_grace = "SkyPilot", 20.0, 120.0, 60.0
 
@@ -154,32 +153,27 @@ def status_of(row: Mapping[str, Any]) -> EngineStatus:
 def task_of(task: Task, command: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Any]:
     """The task of SkyPilot's for an attempt, which runs a command on each node."""
     needs = task.resources
-    resources: dict[str, Any] = {"cpus": f"{needs.cpus}+", "job_recovery": {"max_restarts_on_errors": 0}}
-    if settings.get("infra"):
-        resources["infra"] = str(settings["infra"])
-    if needs.memory:
-        resources["memory"] = f"{-(-needs.memory // 10**9)}+"
-    if needs.gpus:
-        resources["accelerators"] = f"{settings['gpu']}:{needs.gpus}"
-    if settings.get("spot", True):
-        resources["use_spot"] = True
-    if settings.get("image"):
-        resources["image_id"] = str(settings["image"])
-    if settings.get("disk"):
-        resources["disk_size"] = int(settings["disk"])
+    resources = {
+        "cpus": f"{needs.cpus}+",
+        "job_recovery": {"max_restarts_on_errors": 0},
+        "infra": settings.get("infra"),
+        "memory": f"{-(-needs.memory // 10**9)}+" if needs.memory else None,
+        "accelerators": f"{settings['gpu']}:{needs.gpus}" if needs.gpus else None,
+        "use_spot": settings.get("spot", True),
+        "image_id": settings.get("image"),
+        "disk_size": settings.get("disk"),
+    }
     nodes = f'export {NODE}="$SKYPILOT_NODE_RANK" {FIRST}="$(echo "$SKYPILOT_NODE_IPS" | head -n 1)"'
     this = f'export {ADDRESS}="$(echo "$SKYPILOT_NODE_IPS" | sed -n "$((SKYPILOT_NODE_RANK + 1))p")"'
-    content: dict[str, Any] = {
+    content = {
         "name": PREFIX + task.attempt,
         "num_nodes": needs.nodes,
-        "resources": resources,
+        "resources": {key: value for key, value in resources.items() if value},
         "run": f"{nodes}\n{this}\nexec {shlex.join(command)}\n",
+        "setup": _setup(settings),
+        "file_mounts": {str(here): str(there) for here, there in (settings.get("mounts") or {}).items()},
     }
-    if setup := _setup(settings):
-        content["setup"] = setup
-    if settings.get("mounts"):
-        content["file_mounts"] = {str(here): str(there) for here, there in settings["mounts"].items()}
-    return content
+    return {key: value for key, value in content.items() if value}
 
 
 def _setup(settings: Mapping[str, Any]) -> str:

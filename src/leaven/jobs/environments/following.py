@@ -13,15 +13,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
-from leaven.jobs.environments import places
 from leaven.jobs.environments.answers import CachedAnswer
 from leaven.jobs.environments.environment import GRACE, Status, Task, Unreachable
 from leaven.jobs.environments.keys import Form
 from leaven.jobs.environments.logs import Position
+from leaven.jobs.environments.places import place_of
 from leaven.jobs.resources import Slots
 from leaven.jobs.states import Outcome
 
-KEYS = {**places.KEYS, **dict.fromkeys(("poll", "timeout", "start_within"), Form.NUMBER)}
 PREFIX = "leaven-"  # of the name that an attempt has in the engine
 _TRY_AGAIN = 60.0  # seconds until what an engine could not take is submitted again
 
@@ -51,6 +50,12 @@ class EngineStatus:
 class EngineEnvironment(ABC):
     """An environment whose attempts an engine runs, and whose files are in a place."""
 
+    keys: ClassVar[Mapping[str, Form]] = {
+        **dict.fromkeys(("python", "folder", "store", "scratch"), Form.STRING),
+        "grace": Form.NUMBER,
+        "log_limit": Form.SIZE,
+        **dict.fromkeys(("poll", "timeout", "start_within"), Form.NUMBER),
+    }
     engine: ClassVar[str]  # what reports call it
     poll_seconds: ClassVar[float]  # for which an answer is not asked for again, unless `poll` says others
     timeout: ClassVar[float]  # seconds for one question, unless `timeout` says others
@@ -63,7 +68,7 @@ class EngineEnvironment(ABC):
         self._grace = float(settings.get("grace", GRACE))
         self._timeout = float(settings.get("timeout", self.timeout))
         self._start_within = settings.get("start_within")  # minutes
-        self._place = places.place_of(settings, attempts, self._python)
+        self._place = place_of(settings, attempts, self._python)
         self._statuses = CachedAnswer(self._ask, float(settings.get("poll", self.poll_seconds)))
         self._end_at: dict[str, float] = {}
         self._waits_since: dict[str, float] = {}
@@ -114,14 +119,12 @@ class EngineEnvironment(ABC):
         """The statuses of attempts, given with the engine's ids of those that were submitted."""
         engine = self._statuses()
         statuses = {id: self._status(id, engine.get(id), was_submitted=bool(native)) for id, native in attempts.items()}
-        known: tuple[tuple[dict[str, Any], tuple[str, ...]], ...] = (
-            (self._end_at, ("ended",)),
-            (self._held, ("ended",)),
-            (self._waits_since, ("ended", "running")),
-        )
-        for kept, phases in known:
-            for id in [id for id in kept if id in statuses and statuses[id].phase in phases]:
-                del kept[id]
+        for id, status in statuses.items():
+            if status.phase in ("ended", "running"):
+                self._waits_since.pop(id, None)
+            if status.phase == "ended":
+                self._end_at.pop(id, None)
+                self._held.pop(id, None)
         return statuses
 
     def _status(self, attempt: str, engine: EngineStatus | None, *, was_submitted: bool) -> Status:

@@ -11,9 +11,8 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from leaven.jobs.environments import following
 from leaven.jobs.environments.answers import not_understood, rows, table, tables
 from leaven.jobs.environments.environment import Check, Refused, Task, Unreachable
 from leaven.jobs.environments.following import PREFIX, EngineEnvironment, EngineStatus, NotYet
@@ -22,15 +21,6 @@ from leaven.jobs.environments.kubernetes_manifests import LABELS, manifest
 from leaven.jobs.environments.kubernetes_status import attempt_of, may_say_why, pods_of, status_of, why_by_events
 from leaven.jobs.environments.launching import agent_command
 
-KEYS = {
-    **following.KEYS,
-    **dict.fromkeys(("image", "namespace", "context", "config", "claim", "mount"), Form.STRING),
-    **dict.fromkeys(("queue", "secret", "service_account", "gpu"), Form.STRING),
-    **dict.fromkeys(("selector", "security_context", "pod", "job"), Form.TABLE),
-    "pull_secrets": Form.STRINGS,
-    "tolerations": Form.TABLES,
-    "shm": Form.SIZE,
-}
 _JOBS, _JOBSETS = ("batch", "v1", "jobs"), ("jobset.x-k8s.io", "v1alpha2", "jobsets")
 _ASK_AGAIN = (401, 408, 429)  # a token that is renewed, a server that is busy
 _QUOTA = "exceeded quota"  # what Kubernetes says of the one about the number of Jobs
@@ -41,6 +31,15 @@ _MOST_EVENTS = 20  # attempts of which events are asked for at once
 class Kubernetes(EngineEnvironment):
     """A cluster, by the official client and the user's kubeconfig."""
 
+    keys: ClassVar = {
+        **EngineEnvironment.keys,
+        **dict.fromkeys(("image", "namespace", "context", "config", "claim", "mount"), Form.STRING),
+        **dict.fromkeys(("queue", "secret", "service_account", "gpu"), Form.STRING),
+        **dict.fromkeys(("selector", "security_context", "pod", "job"), Form.TABLE),
+        "pull_secrets": Form.STRINGS,
+        "tolerations": Form.TABLES,
+        "shm": Form.SIZE,
+    }
     engine, poll_seconds, timeout, after_grace = "Kubernetes", 5.0, 20.0, 30.0
 
     def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:

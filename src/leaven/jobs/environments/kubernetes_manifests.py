@@ -65,20 +65,17 @@ def merged(below: Any, above: Any) -> Any:
     if isinstance(below, dict) and isinstance(above, dict):
         both = {key: merged(below[key], above[key]) for key in below.keys() & above.keys()}
         return {**below, **above, **both}
-    tables = (
-        isinstance(below, list) and isinstance(above, list) and all(isinstance(item, dict) for item in below + above)
-    )
-    if not tables or not above:
+    are_lists = isinstance(below, list) and isinstance(above, list)
+    if not are_lists or not above or not all(isinstance(item, dict) for item in below + above):
         return above
     combined = list(below)
     for item in above:
-        same = [
-            place for place, other in enumerate(combined) if _name(item) is not None and _name(item) == _name(other)
-        ]
-        if same:
-            combined[same[0]] = merged(combined[same[0]], item)
-        else:
+        name = _name(item)
+        same = next((place for place, other in enumerate(combined) if name is not None and name == _name(other)), None)
+        if same is None:
             combined.append(item)
+        else:
+            combined[same] = merged(combined[same], item)
     return combined
 
 
@@ -114,28 +111,26 @@ def _pod(task: Task, command: Sequence[str], settings: Mapping[str, Any]) -> dic
     security = settings.get("security_context") or {}
     if own := {key: value for key, value in security.items() if key in _OF_CONTAINERS}:
         container["securityContext"] = own
-    if rest := {key: value for key, value in security.items() if key not in _OF_CONTAINERS}:
-        spec["securityContext"] = rest
-    if settings.get("pull_secrets"):
-        spec["imagePullSecrets"] = [{"name": str(name)} for name in settings["pull_secrets"]]
-    if settings.get("tolerations"):
-        spec["tolerations"] = list(settings["tolerations"])
-    if settings.get("service_account"):
-        spec["serviceAccountName"] = str(settings["service_account"])
-    if settings.get("selector"):
-        spec["nodeSelector"] = {key: str(value) for key, value in settings["selector"].items()}
-    return spec
+    more = {
+        "securityContext": {key: value for key, value in security.items() if key not in _OF_CONTAINERS},
+        "imagePullSecrets": [{"name": str(name)} for name in settings.get("pull_secrets") or ()],
+        "tolerations": settings.get("tolerations"),
+        "serviceAccountName": settings.get("service_account"),
+        "nodeSelector": {key: str(value) for key, value in (settings.get("selector") or {}).items()},
+    }
+    return spec | {key: value for key, value in more.items() if value}
 
 
 def _variables(task: Task) -> list[dict[str, Any]]:
     """The variables of the agent; those of the program, some of which are secret, are in the attempt's files."""
-    variables: list[dict[str, Any]] = []
-    if task.resources.nodes > 1:
-        name = PREFIX + task.attempt
-        variables.append({"name": FIRST, "value": f"{name}-{NODES}-0-0.{name}"})
-        variables.append({"name": NODE, "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}})
-        variables.append({"name": ADDRESS, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}})
-    return variables
+    if task.resources.nodes == 1:
+        return []
+    name = PREFIX + task.attempt
+    return [
+        {"name": FIRST, "value": f"{name}-{NODES}-0-0.{name}"},
+        {"name": NODE, "valueFrom": {"fieldRef": {"fieldPath": _INDEX}}},
+        {"name": ADDRESS, "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}},
+    ]
 
 
 def _resources(task: Task, settings: Mapping[str, Any]) -> dict[str, Any]:

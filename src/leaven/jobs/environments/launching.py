@@ -47,16 +47,12 @@ def _launcher(task: Task) -> list[str]:
     """The module that starts a program in as many processes as it wants, with its arguments."""
     words = [str(task.run / run_folder.PROGRAM), "--resume", str(task.run), *task.arguments]
     nodes, processes = task.resources.nodes, task.resources.processes
+    if nodes == processes == 1:
+        return ["leaven.runs.launch", *words]
+    meeting = ["--standalone"]
     if nodes > 1:
-        return [_TORCHRUN, *_rendezvous(task), f"--nproc-per-node={processes}", *words]
-    if processes > 1:
-        return [_TORCHRUN, "--standalone", f"--nproc-per-node={processes}", *words]
-    return ["leaven.runs.launch", *words]
-
-
-def _rendezvous(task: Task) -> list[str]:
-    """How several nodes find each other. Attempts on the same machine have different ports."""
-    port = 20_000 + zlib.crc32(task.attempt.encode()) % 20_000
-    endpoint = f"{_ENDPOINT}{FIRST_NODE}:{port}"
-    found = [f"--nnodes={task.resources.nodes}", "--rdzv-backend=c10d", endpoint, f"--rdzv-id={task.attempt}"]
-    return [*found, f"--rdzv-conf=join_timeout={_PATIENCE},read_timeout={_PATIENCE}", f"{_OWN}{THIS_NODE}"]
+        port = 20_000 + zlib.crc32(task.attempt.encode()) % 20_000  # attempts on the same machine have different ones
+        endpoint = f"{_ENDPOINT}{FIRST_NODE}:{port}"
+        meeting = [f"--nnodes={nodes}", "--rdzv-backend=c10d", endpoint, f"--rdzv-id={task.attempt}"]
+        meeting += [f"--rdzv-conf=join_timeout={_PATIENCE},read_timeout={_PATIENCE}", f"{_OWN}{THIS_NODE}"]
+    return [_TORCHRUN, *meeting, f"--nproc-per-node={processes}", *words]

@@ -11,8 +11,9 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from leaven.formats import machine
 from leaven.formats.installed_versions import leaven_version
@@ -27,12 +28,6 @@ from leaven.jobs.resources import Slots
 from leaven.jobs.states import Outcome
 from leaven.terminal.byte_sizes import show_bytes
 
-KEYS = {
-    **dict.fromkeys(("cores", "gpus"), Form.COUNT),
-    **dict.fromkeys(("memory", "log_limit"), Form.SIZE),
-    **dict.fromkeys(("python", "folder"), Form.STRING),
-    "grace": Form.NUMBER,
-}
 _ASKING = 10  # seconds for nvidia-smi
 _VISIBLE = "CUDA_VISIBLE_DEVICES"
 # the Python that this environment builds on: it starts faster, and its path does not depend on a project
@@ -44,6 +39,13 @@ _SUPERVISE = "import sys; sys.path.append(sys.argv[1]); from leaven.jobs.supervi
 class Local:
     """This machine. `attempts` is the folder of attempts, `wake` the pipe by which a coordinator is woken."""
 
+    keys: ClassVar[Mapping[str, Form]] = {
+        **dict.fromkeys(("cores", "gpus"), Form.COUNT),
+        **dict.fromkeys(("memory", "log_limit"), Form.SIZE),
+        **dict.fromkeys(("python", "folder"), Form.STRING),
+        "grace": Form.NUMBER,
+    }
+
     def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:
         self._settings = settings
         self._attempts = attempts
@@ -51,21 +53,20 @@ class Local:
         self._grace = float(settings.get("grace", GRACE))
         self._python = str(settings.get("python") or sys.executable)
         self._children: dict[str, subprocess.Popen[bytes]] = {}  # supervisors that this process started
-        self._gpus: list[str] | None = None  # what CUDA calls those that jobs may use, once that is known
 
     def capacity(self) -> Slots:
         settings = self._settings
         cores = int(settings.get("cores") or machine.cores())
         memory = int(settings.get("memory") or machine.memory())
-        return Slots(cores, memory, len(self._usable_gpus()))
+        return Slots(cores, memory, len(self._gpus))
 
-    def _usable_gpus(self) -> list[str]:
-        if self._gpus is None:
-            self._gpus = usable_gpus(self._settings.get("gpus"))
-        return self._gpus
+    @cached_property
+    def _gpus(self) -> list[str]:
+        """What CUDA calls those that jobs may use."""
+        return usable_gpus(self._settings.get("gpus"))
 
     def submit(self, task: Task) -> str:
-        supervising.write_task(task.folder, self._described(task))
+        supervising.write(task.folder / supervisor.TASK, self._described(task))
         self._reap()
         own = {name: value for name, value in os.environ.items() if name not in supervisor.PRIVATE}
         self._children[task.attempt] = subprocess.Popen(
@@ -82,11 +83,10 @@ class Local:
     def _described(self, task: Task) -> dict[str, Any]:
         folder = str(self._settings.get("folder") or task.project)
         content = supervising.described(task, python=self._python, folder=folder, grace=self._grace)
-        gpus = self._usable_gpus()
-        if any(device >= len(gpus) for device in task.devices):
+        if any(device >= len(self._gpus) for device in task.devices):
             raise Refused(f"it was given GPUs that are not there any more: {', '.join(map(str, task.devices))}")
-        if gpus:
-            content["environment"][_VISIBLE] = ",".join(gpus[device] for device in task.devices)
+        if self._gpus:
+            content["environment"][_VISIBLE] = ",".join(self._gpus[device] for device in task.devices)
         return {
             **content,
             "cores": task.resources.cpus,

@@ -7,7 +7,7 @@ attempt is read from the place, with whatever the environment itself says.
 import contextlib
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -17,15 +17,9 @@ from leaven.jobs import supervisor
 from leaven.jobs.agent import RUN
 from leaven.jobs.environments import supervising
 from leaven.jobs.environments.environment import GRACE, Check, Status, Task, Unreachable
-from leaven.jobs.environments.keys import Form
 from leaven.jobs.environments.logs import Position, read_log
 from leaven.jobs.object_store import Folder, StoreNotUsable, folder_at
 
-KEYS = {
-    **dict.fromkeys(("python", "folder", "store", "scratch"), Form.STRING),
-    "grace": Form.NUMBER,
-    "log_limit": Form.SIZE,
-}
 _SCRATCH = "/tmp/leaven"
 _HELLO = b"hello"
 _SENT = "sent.json"  # the file that says which run is fetched when an attempt has ended
@@ -33,43 +27,30 @@ _SENT = "sent.json"  # the file that says which run is fetched when an attempt h
 
 def place_of(settings: Mapping[str, Any], attempts: Path, python: str) -> "SharedDrive":
     """The place that the settings of an environment name."""
-    grace, log_limit = float(settings.get("grace", GRACE)), int(settings.get("log_limit") or 0)
-    machine = _Machine(python, str(settings.get("folder") or ""), grace, log_limit)
-    if address := settings.get("store"):
-        scratch = PurePosixPath(str(settings.get("scratch") or _SCRATCH))
-        return ObjectStore(attempts, machine, str(address), scratch)
-    return SharedDrive(attempts, machine)
-
-
-@dataclass(frozen=True)
-class _Machine:
-    """Where programs run: by which Python, in which folder (none: that of the project), with how much time to save, and
-    how many bytes they may print (0: the supervisor's limit)."""
-
-    python: str
-    folder: str
-    grace: float
-    log_limit: int
-
-    def describe(self, task: Task, there: Task) -> None:
-        """Write what the supervisor of an attempt gets; `there` is the task with the paths of the machine."""
-        folder = self.folder or str(there.run if task.project == task.run else task.project)
-        given = replace(there, variables={**there.variables, **there.secrets})  # the only way to the agent is this file
-        found = supervising.described(given, python=self.python, folder=folder, grace=self.grace)
-        supervising.write_task(task.folder, {**found, "log_limit": self.log_limit})
+    return (ObjectStore if settings.get("store") else SharedDrive)(settings, attempts, python)
 
 
 class SharedDrive:
     """The files of attempts on a drive that all machines see under the same path."""
 
-    def __init__(self, attempts: Path, machine: _Machine) -> None:
+    def __init__(self, settings: Mapping[str, Any], attempts: Path, python: str) -> None:
+        self._settings = settings
         self._attempts = attempts
-        self._machine = machine
+        self._python = python
 
     def send(self, task: Task) -> list[str]:
         """Put all that an attempt needs there; the arguments of the agent that runs it."""
-        self._machine.describe(task, there=task)
+        self._describe(task, there=task)
         return [str(task.folder)]
+
+    def _describe(self, task: Task, there: Task) -> None:
+        """Write what the supervisor of an attempt gets; `there` is the task with the paths of the machine."""
+        folder = str(self._settings.get("folder") or (there.run if task.project == task.run else task.project))
+        given = replace(there, variables={**there.variables, **there.secrets})  # the only way to the agent is this file
+        grace = float(self._settings.get("grace", GRACE))
+        found = supervising.described(given, python=self._python, folder=folder, grace=grace)
+        log_limit = int(self._settings.get("log_limit") or 0)  # bytes that it may print; 0: the supervisor's limit
+        supervising.write(task.folder / supervisor.TASK, {**found, "log_limit": log_limit})
 
     def outcome(self, attempt: str) -> Status | None:
         """The end of an attempt, once all that it has written is here; None while the place does not say."""
@@ -111,10 +92,10 @@ class SharedDrive:
 class ObjectStore(SharedDrive):
     """Attempts are carried through an object store; each has a folder of its own there, with a copy of its run."""
 
-    def __init__(self, attempts: Path, machine: _Machine, address: str, scratch: PurePosixPath) -> None:
-        super().__init__(attempts, machine)
-        self._address = address.rstrip("/")
-        self._scratch = scratch
+    def __init__(self, settings: Mapping[str, Any], attempts: Path, python: str) -> None:
+        super().__init__(settings, attempts, python)
+        self._address = str(settings["store"]).rstrip("/")
+        self._scratch = PurePosixPath(str(settings.get("scratch") or _SCRATCH))
         self._opened: Folder | None = None
 
     def _at(self, attempt: str) -> Folder:
@@ -126,7 +107,7 @@ class ObjectStore(SharedDrive):
 
     def send(self, task: Task) -> list[str]:
         folder, run = self._scratch / task.attempt, self._scratch / task.attempt / RUN
-        self._machine.describe(task, there=replace(task, run=Path(run)))
+        self._describe(task, there=replace(task, run=Path(run)))
         write_text(task.folder / _SENT, json.dumps({"run": str(task.run), "nodes": task.resources.nodes}))
         store = self._at(task.attempt)
         with _unreachable(self._address):

@@ -15,9 +15,8 @@ import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
-from leaven.jobs.environments import following
 from leaven.jobs.environments.answers import not_understood, table, tables
 from leaven.jobs.environments.environment import Check, Refused, Task, Unreachable
 from leaven.jobs.environments.following import PREFIX, EngineEnvironment, EngineStatus
@@ -25,7 +24,6 @@ from leaven.jobs.environments.keys import Form
 from leaven.jobs.environments.launching import agent_command
 from leaven.jobs.states import Outcome
 
-KEYS = {**following.KEYS, "address": Form.STRING, "runtime_env": Form.TABLE}
 _NEEDS = "needs"  # the key of a job's metadata that says what it needs
 _ADDRESS = "http://127.0.0.1:8265"
 _LOST = ("died", "node", "actor")  # what Ray says of a job whose machine is gone
@@ -35,6 +33,7 @@ _NO_ROOM = ("failed to start within", "could not be scheduled")  # and of one th
 class Ray(EngineEnvironment):
     """A Ray cluster, by the address of its dashboard."""
 
+    keys: ClassVar = {**EngineEnvironment.keys, "address": Form.STRING, "runtime_env": Form.TABLE}
     engine, poll_seconds, timeout, after_grace = "Ray", 2.0, 20.0, 30.0
 
     def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:
@@ -148,13 +147,9 @@ def status_of(row: Mapping[str, Any]) -> EngineStatus:
         case "STOPPED":
             return EngineStatus("over", Outcome.CANCELLED, code, "it was stopped in Ray", knows_why=True)
         case "FAILED":
-            return _failed(message, code)
+            first = message.strip().partition("\n")[0]
+            if any(word in message for word in _NO_ROOM):
+                return EngineStatus("over", Outcome.STOPPED, code, f"Ray had no room for it: {first}")
+            is_lost = code is None and any(word in message.lower() for word in _LOST)
+            return EngineStatus("over", Outcome.LOST if is_lost else Outcome.FAILED, code, f"Ray says: {first}")
     return EngineStatus("running", reason=f"Ray says: {state}")
-
-
-def _failed(message: str, code: int | None) -> EngineStatus:
-    first = message.strip().partition("\n")[0]
-    if any(word in message for word in _NO_ROOM):
-        return EngineStatus("over", Outcome.STOPPED, code, f"Ray had no room for it: {first}")
-    is_lost = code is None and any(word in message.lower() for word in _LOST)
-    return EngineStatus("over", Outcome.LOST if is_lost else Outcome.FAILED, code, f"Ray says: {first}")

@@ -17,13 +17,12 @@ import shutil
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from leaven.files.atomic_files import write_text
 from leaven.files.regular import open_regular
 from leaven.jobs import supervisor
 from leaven.jobs.agent import ADDRESS, FIRST, NODE
-from leaven.jobs.environments import following
 from leaven.jobs.environments.answers import not_understood, run_command
 from leaven.jobs.environments.environment import Check, Refused, Task, Unreachable
 from leaven.jobs.environments.following import PREFIX, EngineEnvironment, EngineStatus, NotYet
@@ -32,11 +31,6 @@ from leaven.jobs.environments.launching import agent_command
 from leaven.jobs.environments.slurm_reasons import why_it_waits
 from leaven.jobs.states import Outcome
 
-KEYS = {
-    **following.KEYS,
-    **dict.fromkeys(("partition", "account", "qos", "constraint"), Form.STRING),
-    "options": Form.STRINGS,
-}
 SCRIPT = "job.sh"
 PRINTED = "slurm.log"  # the file with what Slurm and the agent print; the program's log is the agent's
 _ADDRESSES = (  # by which nodes can reach each other
@@ -71,6 +65,11 @@ _ENDED = {
 class Slurm(EngineEnvironment):
     """A Slurm cluster, by its commands."""
 
+    keys: ClassVar = {
+        **EngineEnvironment.keys,
+        **dict.fromkeys(("partition", "account", "qos", "constraint"), Form.STRING),
+        "options": Form.STRINGS,
+    }
     engine, poll_seconds, timeout, after_grace = "Slurm", 5.0, 30.0, 5.0
 
     def __init__(self, settings: Mapping[str, Any], attempts: Path, wake: Path) -> None:

@@ -9,11 +9,9 @@ from typing import Any
 from leaven.files.atomic_files import PRIVATE, write_text
 from leaven.formats.run_folder import read_json
 from leaven.jobs import supervisor
-from leaven.jobs.attempt_processes import is_held as is_name_held
-from leaven.jobs.attempt_processes import supervisor_name
+from leaven.jobs.attempt_processes import is_held, supervisor_name
 from leaven.jobs.environments.environment import Status, Task
 from leaven.jobs.environments.launching import command_of
-from leaven.jobs.file_locks import is_held
 from leaven.jobs.states import Outcome
 
 
@@ -37,12 +35,7 @@ def described(task: Task, *, python: str, folder: str, grace: float) -> dict[str
     }
 
 
-def write_task(folder: Path, content: dict[str, Any]) -> None:
-    """Give an attempt to the supervisor that will run in its folder."""
-    _write(folder / supervisor.TASK, content)
-
-
-def _write(file: Path, content: dict[str, Any]) -> None:
+def write(file: Path, content: dict[str, Any]) -> None:
     """Write a file of an attempt, whose folder may not be there yet, or have been removed."""
     file.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     file.parent.mkdir(mode=0o700, exist_ok=True)
@@ -71,19 +64,19 @@ def outcome_in(folder: Path) -> Status | None:
 
 def is_supervised(folder: Path, attempt: str) -> bool:
     """Whether the supervisor of an attempt lives on this machine, also if the attempt's folder was removed."""
-    return is_name_held(supervisor_name(attempt)) or is_held(folder / supervisor.LOCK)
+    return is_held(supervisor_name(attempt)) or supervisor.is_taken(folder / supervisor.LOCK)
 
 
 def is_alive(folder: Path, attempt: str) -> bool:
     """Whether anything of an attempt lives on a machine that sees its folder, also without a supervisor."""
-    return is_supervised(folder, attempt) or is_held(folder / supervisor.PROGRAM_LOCK)
+    return is_supervised(folder, attempt) or supervisor.is_taken(folder / supervisor.PROGRAM_LOCK)
 
 
 def ask_to_stop(folder: Path, grace: float) -> bool:
     """Ask an attempt to save and stop; whether it was not asked before."""
     if is_asked_to_stop(folder):
         return False
-    _write(folder / supervisor.STOP, {"grace": grace})
+    write(folder / supervisor.STOP, {"grace": grace})
     return True
 
 

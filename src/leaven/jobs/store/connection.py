@@ -15,12 +15,11 @@ from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
 from sqlalchemy.engine import make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
-from leaven.jobs.file_locks import is_held
 from leaven.jobs.store.failures import StoreError, first_line, help_for, raising_store_errors
 from leaven.jobs.store.files import prepare_file
 from leaven.jobs.store.schema import VERSION
 from leaven.jobs.store.versions import convert, create, refuse_newer, version_of
-from leaven.jobs.supervisor import take
+from leaven.jobs.supervisor import is_taken, take
 
 _LEADING, _CREATING = 0x6C656176, 0x6C656177  # "leav": the numbers of locks, each for every schema of a database
 _SCHEMA = "hashtext(current_schema())"
@@ -194,7 +193,7 @@ def leading(url: str, folder: Path) -> Iterator[Engine]:
 def has_leader(url: str, folder: Path) -> bool:
     """Whether a process leads a store."""
     if is_sqlite(url):
-        return is_held(_lock_file(folder))
+        return is_taken(_lock_file(folder))
     with opened(url) as engine:
         return is_led(engine)
 

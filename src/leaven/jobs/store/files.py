@@ -35,18 +35,12 @@ def prepare_file(file: Path) -> None:
             os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as problem:
         raise StoreError(f"can't create the store {file}: {problem.strerror}", "set LEAVEN_JOBS") from None
-    for place in (file, file.parent):
-        _refuse_of_others(place)
-
-
-def _refuse_of_others(place: Path) -> None:
-    if not hasattr(os, "geteuid"):
-        return
-    about = place.stat()
-    if about.st_uid != os.geteuid():
-        raise StoreError(f"{place} belongs to another user", _TEAM)
-    if stat.S_IMODE(about.st_mode) & 0o022:
-        raise StoreError(f"others can write {place}, and so run programs as you", f"chmod go-w {place}; {_TEAM}")
+    for place in (file, file.parent) if hasattr(os, "geteuid") else ():
+        about = place.stat()
+        if about.st_uid != os.geteuid():
+            raise StoreError(f"{place} belongs to another user", _TEAM)
+        if stat.S_IMODE(about.st_mode) & 0o022:
+            raise StoreError(f"others can write {place}, and so run programs as you", f"chmod go-w {place}; {_TEAM}")
 
 
 def network_kind(folder: Path, mounts: str) -> str | None:

@@ -5,7 +5,6 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 from sqlalchemy import insert, or_, select, update
 
@@ -71,7 +70,6 @@ class Running(Scheduled):
 _WAITING = tuple(field.name for field in fields(Waiting))
 _OF_ATTEMPT = ("devices", "started")
 _RUNNING = tuple(field.name for field in fields(Running) if field.name not in _OF_ATTEMPT)
-QUOTAS = "quotas"  # the fact with what users may have
 _HALF_LIFE = 86_400.0  # seconds after which half of what was used is forgotten
 _ENDED_TEXT = {State.FAILED: "failed", State.CANCELLED: "was cancelled", State.LOST: "was lost"}
 
@@ -84,16 +82,14 @@ class LeaderStore(Access):
         query = select(*(jobs.c[name] for name in _RUNNING), *(attempts.c[name] for name in _OF_ATTEMPT))
         query = query.join(attempts, attempts.c.id == jobs.c.attempt)
         query = query.where(jobs.c.state.in_(ACTIVE))
-        with self.reading() as connection:
-            return [Running(**row._asdict()) for row in connection.execute(query)]
+        return [Running(**row._asdict()) for row in self.rows(query)]
 
     def waiting(self) -> list[Waiting]:
         """The queued jobs that users want to run."""
         query = select(*(jobs.c[name] for name in _WAITING)).where(
             jobs.c.state == State.QUEUED, jobs.c.wanted == Wanted.RUN
         )
-        with self.reading() as connection:
-            return [Waiting(*row) for row in connection.execute(query)]
+        return [Waiting(*row) for row in self.rows(query)]
 
     def blocked(self) -> dict[int, list[str]]:
         """The queued jobs that must wait for others, with the names of these."""
@@ -107,9 +103,8 @@ class LeaderStore(Access):
             .order_by(first.c.id)
         )
         names: dict[int, list[str]] = {}
-        with self.reading() as connection:
-            for row in connection.execute(query):
-                names.setdefault(row.job, []).append(row.name)
+        for row in self.rows(query):
+            names.setdefault(row.job, []).append(row.name)
         return names
 
     def cancel_dependants(self) -> int:
@@ -128,11 +123,7 @@ class LeaderStore(Access):
                 first.c.wanted_round == first.c.round,
             )
         )
-        with self.reading() as connection:
-            reasons = {
-                row.job: f"{row.name}, which it waited for, {_ENDED_TEXT[row.state]}"
-                for row in connection.execute(query)
-            }
+        reasons = {row.job: f"{row.name}, which it waited for, {_ENDED_TEXT[row.state]}" for row in self.rows(query)}
         for job, reason in reasons.items():
             values = {"state": State.CANCELLED, "reason": reason, "waits": "", "ended": time.time()}
             self.change((jobs.c.id == job) & (jobs.c.state == State.QUEUED), values, State.CANCELLED, reason)
@@ -158,19 +149,13 @@ class LeaderStore(Access):
 
     def used(self) -> dict[str, float]:
         """The seconds of cores that each user has used lately."""
-        with self.reading() as connection:
-            rows = connection.execute(select(usage)).all()
         now = time.time()
-        return {row.owner: row.core_seconds * decayed(now - row.at) for row in rows}
+        return {row.owner: row.core_seconds * decayed(now - row.at) for row in self.rows(select(usage))}
 
     def note_used(self, used: Mapping[str, float]) -> None:
         with self.writing() as connection:
             for owner, seconds in used.items():
                 self.upsert(connection, usage, {"owner": owner}, {"core_seconds": seconds, "at": time.time()})
-
-    def quotas(self) -> dict[str, Any]:
-        """The most that users may have at a time, as set by an administrator."""
-        return dict(json.loads(self.fact(QUOTAS) or "{}"))
 
     def begin_attempt(self, job: Waiting, attempt: str, devices: Sequence[int], *, wakes: bool) -> bool:
         """Record an attempt before it is submitted; False if the job may not start any more."""

@@ -78,8 +78,7 @@ class LoopStore(Access):
     def targets(self) -> list[tuple[str, str]]:
         """The environments of jobs that have not ended, with their settings."""
         query = select(jobs.c.environment, jobs.c.settings).where(self._mine, jobs.c.state.in_(_UNFINISHED)).distinct()
-        with self.reading() as connection:
-            return [(row.environment, row.settings) for row in connection.execute(query)]
+        return [(row.environment, row.settings) for row in self.rows(query)]
 
     def is_idle(self) -> bool:
         """Whether no job is under way or could start without a user."""
@@ -91,8 +90,7 @@ class LoopStore(Access):
                 jobs.c.wanted_round > jobs.c.round,
             ),
         )
-        with self.reading() as connection:
-            return connection.execute(query.limit(1)).first() is None
+        return self.value(query.limit(1)) is None
 
     def endings(self, last: int) -> list[Ending]:
         """The jobs that have ended after an event."""
@@ -100,22 +98,18 @@ class LoopStore(Access):
         query = select(events.c.id.label("event"), events.c.job, *about, events.c.what, events.c.at)
         query = query.join(jobs, jobs.c.id == events.c.job).where(self._mine, events.c.id > last)
         query = query.where(events.c.what.in_(ENDED)).order_by(events.c.id).limit(100)
-        with self.reading() as connection:
-            return [Ending(**row._asdict()) for row in connection.execute(query)]
+        return [Ending(**row._asdict()) for row in self.rows(query)]
 
     def forget_events(self, most: int = _MOST_EVENTS) -> None:
         """Forget the oldest events of jobs that have many: one may be paused and resumed by a program for years."""
         count = select(events.c.job).join(jobs, jobs.c.id == events.c.job).where(self._mine)
-        with self.reading() as connection:
-            many = [row.job for row in connection.execute(count.group_by(events.c.job).having(func.count() > most))]
-        for job in many:
+        for (job,) in self.rows(count.group_by(events.c.job).having(func.count() > most)):
             newest = select(events.c.id).where(events.c.job == job).order_by(events.c.id.desc()).limit(most)
             with self.writing() as connection:
                 connection.execute(delete(events).where(events.c.job == job, events.c.id.not_in(newest)))
 
     def last_event(self) -> int:
-        with self.reading() as connection:
-            return int(connection.execute(select(func.max(events.c.id))).scalar() or 0)
+        return int(self.value(select(func.max(events.c.id))) or 0)
 
     # -- requests that need no environment
 

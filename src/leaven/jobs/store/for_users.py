@@ -7,7 +7,6 @@ import json
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from pathlib import Path
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
@@ -17,8 +16,7 @@ from leaven.jobs.problem import NameTaken
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import ENDED, Entry, State, Wanted
 from leaven.jobs.store.access import Access, in_parts, note
-from leaven.jobs.store.failures import StoreError, raising_store_errors
-from leaven.jobs.store.identity import agent_of
+from leaven.jobs.store.failures import StoreError
 from leaven.jobs.store.records import Attempt, EnvironmentRecord, Event, Job
 from leaven.jobs.store.schema import attempts, dependencies, environments, events, jobs
 
@@ -60,11 +58,6 @@ class JobStore(Access):
 
     def close(self) -> None:
         self.engine.dispose()
-
-    def agent_of(self, host: str, folder: Path) -> str:
-        """The coordinator that starts what is submitted here."""
-        with raising_store_errors():
-            return agent_of(self.engine, host, folder)
 
     # -- new jobs
 
@@ -150,8 +143,7 @@ class JobStore(Access):
             query = query.where(jobs.c.owner == self.user)
         if until is not None:
             query = query.where(jobs.c.ended < until)
-        with self.reading() as connection:
-            return [row.id for row in connection.execute(query.limit(limit))]
+        return [row.id for row in self.rows(query.limit(limit))]
 
     # -- reading
 
@@ -164,58 +156,47 @@ class JobStore(Access):
             query = query.where(jobs.c.id < before)
         if limit is not None:
             query = query.order_by(jobs.c.id.desc()).limit(limit)
-        with self.reading() as connection:
-            return sorted((Job.of(row) for row in connection.execute(query)), key=lambda job: job.id)
+        return sorted(map(Job.of, self.rows(query)), key=lambda job: job.id)
 
     def job(self, word: str) -> Job:
         """The job of that number or name."""
         wanted = jobs.c.name == word
         if word.isdecimal() and len(word) < 10:
             wanted = or_(jobs.c.id == int(word), wanted)
-        with self.reading() as connection:
-            row = connection.execute(select(jobs).where(wanted).order_by(jobs.c.id)).first()
-        if row is None:
-            raise NoSuchJob(f"there is no job `{word}`", "`leaven jobs` lists them")
-        return Job.of(row)
+        for row in self.rows(select(jobs).where(wanted).order_by(jobs.c.id).limit(1)):
+            return Job.of(row)
+        raise NoSuchJob(f"there is no job `{word}`", "`leaven jobs` lists them")
 
     def attempts(self, job: int) -> list[Attempt]:
-        with self.reading() as connection:
-            query = select(attempts).where(attempts.c.job == job).order_by(attempts.c.number)
-            return [Attempt.of(row) for row in connection.execute(query)]
+        query = select(attempts).where(attempts.c.job == job).order_by(attempts.c.number)
+        return list(map(Attempt.of, self.rows(query)))
 
     def events(self, job: int, limit: int | None = None) -> list[Event]:
         """The events of a job in their order; with a limit, the newest."""
-        with self.reading() as connection:
-            query = select(events).where(events.c.job == job).order_by(events.c.id.desc()).limit(limit)
-            return [Event(**row._asdict()) for row in connection.execute(query)][::-1]
+        query = select(events).where(events.c.job == job).order_by(events.c.id.desc()).limit(limit)
+        return [Event(*row) for row in self.rows(query)][::-1]
 
     def after(self, job: int) -> list[int]:
         """The jobs that a job waits for, or waited for."""
-        with self.reading() as connection:
-            query = select(dependencies.c.after).where(dependencies.c.job == job).order_by(dependencies.c.after)
-            return [row.after for row in connection.execute(query)]
+        query = select(dependencies.c.after).where(dependencies.c.job == job).order_by(dependencies.c.after)
+        return [row.after for row in self.rows(query)]
 
     def unmet(self, job: int) -> list[Job]:
         """The jobs that must have succeeded before this one, and have ended otherwise."""
         ended = [state for state in ENDED if state is not State.SUCCEEDED]
         query = select(jobs).join(dependencies, jobs.c.id == dependencies.c.after)
         query = query.where(dependencies.c.job == job, dependencies.c.needs_success == 1, jobs.c.state.in_(ended))
-        with self.reading() as connection:
-            return [Job.of(row) for row in connection.execute(query)]
+        return list(map(Job.of, self.rows(query)))
 
     def dependants(self, ids: Sequence[int]) -> list[int]:
         """The jobs that wait for some jobs and have not ended."""
         query = select(dependencies.c.job).join(jobs, jobs.c.id == dependencies.c.job)
         query = query.where(dependencies.c.after.in_(ids), jobs.c.state == State.QUEUED).distinct()
-        with self.reading() as connection:
-            return [row.job for row in connection.execute(query) if row.job not in ids]
+        return [row.job for row in self.rows(query) if row.job not in ids]
 
     def counts(self) -> dict[State, int]:
-        with self.reading() as connection:
-            query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
-            return {State(state): count for state, count in connection.execute(query)}
+        query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
+        return {State(state): count for state, count in self.rows(query)}
 
     def environments(self) -> list[EnvironmentRecord]:
-        with self.reading() as connection:
-            query = select(environments).order_by(environments.c.name)
-            return [EnvironmentRecord(**row._asdict()) for row in connection.execute(query)]
+        return [EnvironmentRecord(*row) for row in self.rows(select(environments).order_by(environments.c.name))]
