@@ -1,11 +1,13 @@
-"""Parts of the reports and cards of several tasks: names, scores and tables as text."""
+"""Parts of the reports and cards of several tasks: names, numbers and tables as text."""
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
-from leaven.tasks.protocol import Table
-from leaven.terminal.score_text import score_text
 from leaven.terminal.visible import in_markdown, visible
+
+if TYPE_CHECKING:
+    from leaven.tasks.protocol import Table
 
 MOST_NAMES = 100  # on the card of a bundle
 MOST_ROWS = 30  # of a table in a report
@@ -15,22 +17,6 @@ def names_on_card(names: Sequence[str]) -> str:
     """Names on the card of a bundle; of many, the first."""
     more = [f"and {len(names) - MOST_NAMES} more, listed in `bundle.json`"] if len(names) > MOST_NAMES else []
     return ", ".join([*map(in_markdown, names[:MOST_NAMES]), *more])
-
-
-def score_lines(scores: Mapping[str, float]) -> list[str]:
-    """A line for each score."""
-    width = max(map(len, scores))
-    return [f"{name:<{width}}  {score_text(score)}" for name, score in scores.items()]
-
-
-def caveat_lines(caveat: str) -> list[str]:
-    """A line about a model that did not work, apart from what is above it; none where there is nothing to say."""
-    return ["", caveat] if caveat else []
-
-
-def in_brackets(scores: Mapping[str, float]) -> str:
-    """The scores as Python shows an evaluation."""
-    return f"<Evaluation: {', '.join(f'{name} {score_text(score)}' for name, score in scores.items())}>"
 
 
 def finite(scores: Mapping[str, float]) -> dict[str, float | None]:
@@ -43,7 +29,7 @@ def worst_first(scores: Mapping[str, Mapping[str, float]], by: str) -> list[str]
     return sorted(scores, key=lambda name: scores[name][by]) if len(scores) > MOST_ROWS else list(scores)
 
 
-def table_lines(table: Table, one: str, many: str) -> list[str]:
+def table_lines(table: "Table", one: str, many: str) -> list[str]:
     """A table with a row per name, headed by what one is called; of many, those with the worst scores."""
     title = one if len(table.rows) <= MOST_ROWS else f"the {MOST_ROWS} worst {many}"
     return aligned([[title, *table.heads[1:]], *table.rows[:MOST_ROWS]])

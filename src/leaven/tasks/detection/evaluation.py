@@ -14,6 +14,7 @@ from torchvision.ops import box_iou
 
 from leaven.pictures.bars import draw_bars
 from leaven.pictures.objects import Mark, draw_objects
+from leaven.tasks import protocol
 from leaven.tasks.detection.masks import bitmap
 from leaven.tasks.detection.metrics import SCORES, MeanAP, compared
 from leaven.tasks.detection.prediction import Prediction, mark, predictions
@@ -21,7 +22,7 @@ from leaven.tasks.detection.samples import FIRST, counted
 from leaven.tasks.detection.target import Categories, Objects
 from leaven.tasks.guesses import nothing_found, nothing_right
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import caveat_lines, in_brackets, score_lines, table_lines, worst_first
+from leaven.tasks.reports import table_lines, worst_first
 
 OVERLAP = 0.5  # of the boxes of an object that was found with its own
 _HEADS = ("ap", "ap_50")
@@ -58,14 +59,13 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(protocol.Evaluation):
     """The results of a detector; `per_category` has the average precision of each category that occurred."""
 
     categories: tuple[str, ...]
     scores: dict[str, float]
     per_category: dict[str, dict[str, float]]
     samples: tuple[Sample, ...]
-    skipped: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
@@ -93,45 +93,29 @@ class Evaluation:
         bars = {name: (one["ap"], one["ap_50"]) for name, one in self.per_category.items()}
         return [Plot("categories", "Average precision", lambda: draw_bars(bars, ("AP", "AP@50")))]
 
-    def cases(self, k: int) -> list[Case]:
-        """By how many objects are missed or wrongly found."""
-        return [self._case(at) for at in self._worst()[:k]]
-
     def wrong(self) -> list[dict[str, str]]:
-        worst = (self.samples[at] for at in self._worst())
+        worst = (self.samples[at] for at in self.ranked())
         return [{**one.row(), "missed": str(one.missed), "wrong": str(one.wrong)} for one in worst if not one.is_right]
 
-    def _worst(self) -> list[int]:
+    def ranked(self) -> list[int]:
+        """By how many objects are missed or wrongly found."""
+
         def badness(at: int) -> tuple[bool, int]:
             sample = self.samples[at]
             return sample.is_right, -(sample.missed + sample.wrong)
 
         return sorted(range(len(self.samples)), key=badness)
 
-    def _case(self, at: int) -> Case:
+    def case(self, at: int) -> Case:
         sample = self.samples[at]
         row = sample.row()
         return Case(at, sample.file, row["actual"], row["predicted"], sample.note, sample.is_right, sample.drawn)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "images": self.count,
-            "scores": self.scores,
-            "caveat": self.caveat,
-            "categories": list(self.categories),
-            "per_category": self.per_category,
-            "wrong": self.wrong(),
-            "skipped": list(self.skipped),
-        }
+    def details(self) -> dict[str, Any]:
+        return {"categories": list(self.categories), "per_category": self.per_category, "wrong": self.wrong()}
 
-    def __str__(self) -> str:
-        categories = table_lines(self.tables()[0], "category", "categories")
-        return "\n".join(
-            [f"{self.count} images", *score_lines(self.scores), *caveat_lines(self.caveat), "", *categories]
-        )
-
-    def __repr__(self) -> str:
-        return in_brackets(self.scores)
+    def lines_below(self) -> list[str]:
+        return table_lines(self.tables()[0], "category", "categories")
 
 
 class Tally:
@@ -163,7 +147,7 @@ class Tally:
         if self.masks is not None:
             of_masks, per_category = self._measured(self.masks)
             scores = {**{f"mask_{name}": value for name, value in of_masks.items()}, **scores}
-        return Evaluation(self.target.names, scores, per_category, tuple(self.samples), skipped)
+        return Evaluation(self.target.names, scores, per_category, tuple(self.samples), skipped=skipped)
 
     def _measured(self, metric: MeanAP) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
         """The scores, and those of each category that occurred."""
