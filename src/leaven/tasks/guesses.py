@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, distributed
 from torchmetrics import Metric
 
+from leaven.tasks.reports import percent
 from leaven.terminal.score_text import score_text
 
 _MOST_ROWS = 1024  # that a metric gets at once
@@ -31,7 +32,7 @@ def one_class(name: str, count: int, total: int) -> str:
 
 def one_class_of_pixels(name: str, share: float) -> str:
     """The line about a model that predicts one class for all pixels."""
-    return f"all pixels are predicted to be {shown(name)}; {_percent(share)} of them are"
+    return f"all pixels are predicted to be {shown(name)}; {percent(share)} of them are"
 
 
 def nothing_found(images: int, objects: int) -> str:
@@ -52,10 +53,6 @@ def same_labels(names: Sequence[str], count: int) -> str:
 def same_numbers(numbers: Sequence[float], count: int) -> str:
     """The line about a model that predicts the same numbers for all samples."""
     return f"all {count:,} predictions are the same: {', '.join(f'{each:.6g}' for each in numbers)}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
 
 
 def _is_constant(values: Tensor) -> bool:
@@ -238,7 +235,7 @@ class MostFrequentPixel(MeasuredGuess):
     def note(self, targets: Tensor) -> str:
         counts = targets.sum(dim=0)
         most = int(counts.argmax())
-        return f" ({_percent(float(counts[most] / counts.sum()))} of the pixels are {shown(self.names[most])})"
+        return f" ({percent(float(counts[most] / counts.sum()))} of the pixels are {shown(self.names[most])})"
 
     def all_the_same(self, predicted: Tensor, targets: Tensor) -> str:
         counts, actual = predicted.sum(dim=0), targets.sum(dim=0)

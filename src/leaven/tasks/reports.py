@@ -2,7 +2,9 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from leaven.terminal.visible import in_markdown, visible
 
@@ -19,14 +21,40 @@ def names_on_card(names: Sequence[str]) -> str:
     return ", ".join([*map(in_markdown, names[:MOST_NAMES]), *more])
 
 
+def percent(share: float) -> str:
+    """`97.1 %`."""
+    return f"{100 * share:.1f} %"
+
+
+def largest_first(names: Sequence[str], shares: np.ndarray, k: int) -> list[tuple[str, float]]:
+    """The k names with the largest shares."""
+    return [(names[at], float(shares[at])) for at in np.argsort(-shares, kind="stable")[:k]]
+
+
+def share_lines(ranked: Sequence[tuple[str, float]]) -> list[str]:
+    """A line for each name with its share."""
+    width = max(len(visible(name)) for name, _ in ranked)
+    return [f"{visible(name):<{width}}  {100 * share:5.1f} %" for name, share in ranked]
+
+
+def ranked_cells(ranked: Sequence[tuple[str, float]], name: str, share: str, write: Any) -> dict[str, str]:
+    """Names and shares as columns of a table: `label`, `confidence`, `label_2`, `confidence_2` and so on."""
+    cells: dict[str, str] = {}
+    for rank, (one, its_share) in enumerate(ranked, 1):
+        end = f"_{rank}" if rank > 1 else ""
+        cells |= {f"{name}{end}": one, f"{share}{end}": write(its_share)}
+    return cells
+
+
 def finite(scores: Mapping[str, float]) -> dict[str, float | None]:
     """The scores for JSON, which has neither NaN nor infinity."""
     return {name: value if math.isfinite(value) else None for name, value in scores.items()}
 
 
-def worst_first(scores: Mapping[str, Mapping[str, float]], by: str) -> list[str]:
-    """Names in the order of a table: many are sorted by a score, as only the worst are told."""
-    return sorted(scores, key=lambda name: scores[name][by]) if len(scores) > MOST_ROWS else list(scores)
+def score_rows(scores: Mapping[str, Mapping[str, float]], heads: Sequence[str], by: str) -> list[list[str]]:
+    """For each name some of its scores, and its count. Many are sorted by a score, as only the worst are told."""
+    names = sorted(scores, key=lambda name: scores[name][by]) if len(scores) > MOST_ROWS else scores
+    return [[name, *(f"{scores[name][head]:.4f}" for head in heads), f"{scores[name]['count']:.0f}"] for name in names]
 
 
 def table_lines(table: "Table", one: str, many: str) -> list[str]:

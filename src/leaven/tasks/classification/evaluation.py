@@ -10,11 +10,10 @@ from torch import Tensor, nn
 
 from leaven.pictures.confusion import draw_confusion
 from leaven.tasks import protocol
-from leaven.tasks.classification.prediction import percent
 from leaven.tasks.classification.target import Classes
 from leaven.tasks.guesses import one_class, shown
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import aligned, table_lines, worst_first
+from leaven.tasks.reports import aligned, percent, score_rows, table_lines
 from leaven.terminal.visible import visible
 
 FEW_CLASSES = 12  # up to so many, a whole confusion matrix is readable
@@ -103,9 +102,7 @@ class Evaluation(protocol.Evaluation):
     def tables(self) -> list[Table]:
         """Of many classes, those that are predicted worst come first."""
         scores = self.per_class
-        order = worst_first(scores, "f1")
-        rows = [[name, *(f"{scores[name][head]:.4f}" for head in _HEADS), str(scores[name]["count"])] for name in order]
-        tables = [Table("Classes", ("class", *_HEADS, self.inputs), rows)]
+        tables = [Table("Classes", ("class", *_HEADS, self.inputs), score_rows(scores, _HEADS, "f1"))]
         if pairs := self.confused():
             errors = [(true, predicted, f"{count} of {scores[true]['count']}") for true, predicted, count in pairs]
             tables.append(Table("Most frequent errors", ("actual", "predicted", "how often"), errors))

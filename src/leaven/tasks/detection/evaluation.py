@@ -22,10 +22,9 @@ from leaven.tasks.detection.samples import FIRST, counted
 from leaven.tasks.detection.target import Categories, Objects
 from leaven.tasks.guesses import nothing_found, nothing_right
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import table_lines, worst_first
+from leaven.tasks.reports import score_rows, table_lines
 
 OVERLAP = 0.5  # of the boxes of an object that was found with its own
-_HEADS = ("ap", "ap_50")
 
 
 @dataclass(frozen=True)
@@ -82,11 +81,7 @@ class Evaluation(protocol.Evaluation):
 
     def tables(self) -> list[Table]:
         """Of many categories, those that are found worst come first."""
-        scores = self.per_category
-        order = worst_first(scores, "ap")
-        rows = [
-            [name, *(f"{scores[name][head]:.4f}" for head in _HEADS), f"{scores[name]['count']:.0f}"] for name in order
-        ]
+        rows = score_rows(self.per_category, ("ap", "ap_50"), "ap")
         return [Table("Categories", ("category", "AP", "AP@50", "objects"), rows)]
 
     def plots(self) -> list[Plot]:

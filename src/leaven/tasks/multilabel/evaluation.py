@@ -14,7 +14,7 @@ from leaven.tasks.guesses import same_labels
 from leaven.tasks.multilabel.prediction import THRESHOLD
 from leaven.tasks.multilabel.target import LabelSet
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import table_lines, worst_first
+from leaven.tasks.reports import percent, score_rows, table_lines
 
 _HEADS = ("precision", "recall", "f1", "average_precision")
 
@@ -80,14 +80,11 @@ class Evaluation(protocol.Evaluation):
 
     def tables(self) -> list[Table]:
         """Of many labels, those that are predicted worst come first."""
-        scores = self.per_label
-        order = worst_first(scores, "f1")
-        rows = [[name, *(f"{scores[name][head]:.4f}" for head in _HEADS), str(scores[name]["count"])] for name in order]
+        rows = score_rows(self.per_label, _HEADS, "f1")
         return [Table("Labels", ("label", "precision", "recall", "f1", "avg precision", self.inputs), rows)]
 
     def plots(self) -> list[Plot]:
-        scores = self.per_label
-        bars = {name: (scores[name]["precision"], scores[name]["recall"]) for name in scores}
+        bars = {name: (one["precision"], one["recall"]) for name, one in self.per_label.items()}
         return [Plot("labels", "Precision and recall", lambda: draw_bars(bars, ("precision", "recall")))]
 
     def wrong(self) -> list[dict[str, str]]:
@@ -118,7 +115,7 @@ class Evaluation(protocol.Evaluation):
         labels = self._labels(at)
         marks = zip(self.names, self.actual[at], self.predicted[at], self.probabilities[at], strict=True)
         shares = [
-            f"{'missed' if is_so else 'wrongly'} {name} ({100 * share:.1f} %)"
+            f"{'missed' if is_so else 'wrongly'} {name} ({percent(share)})"
             for name, is_so, is_predicted, share in marks
             if is_so != is_predicted
         ]

@@ -15,7 +15,7 @@ from leaven.tasks import protocol
 from leaven.tasks.guesses import one_class_of_pixels, shown
 from leaven.tasks.protocol import Case, Plot, Table
 from leaven.tasks.reports import aligned, finite
-from leaven.tasks.segmentation.masks import confusion, ious, named, read_mask
+from leaven.tasks.segmentation.masks import confusion, ious, mean_iou, read_mask
 from leaven.tasks.segmentation.overlay import overlay
 from leaven.tasks.segmentation.target import MaskClasses
 from leaven.terminal.score_text import score_text
@@ -56,9 +56,8 @@ class Evaluation(protocol.Evaluation):
     @property
     def scores(self) -> dict[str, float]:
         """The mean IoU of the classes, and the share of the pixels that are right."""
-        by_class = ious(self.matrix)
-        mean = float(np.nanmean(by_class)) if np.isfinite(by_class).any() else math.nan
-        return {"iou": mean, "accuracy": float(np.trace(self.matrix) / max(1, self.matrix.sum()))}
+        accuracy = float(np.trace(self.matrix) / max(1, self.matrix.sum()))
+        return {"iou": mean_iou(self.matrix, math.nan), "accuracy": accuracy}
 
     @property
     def per_class(self) -> dict[str, dict[str, float]]:
@@ -68,8 +67,8 @@ class Evaluation(protocol.Evaluation):
             precision, recall = right / self.matrix.sum(axis=0), right / self.matrix.sum(axis=1)
             share = self.matrix.sum(axis=1) / max(1, self.matrix.sum())
         columns = {"iou": ious(self.matrix), "precision": precision, "recall": recall, "share": share}
-        by_column = {word: named(values, self.target) for word, values in columns.items()}
-        return {name: {word: values[name] for word, values in by_column.items()} for name in self.target.names}
+        names = enumerate(self.target.names)
+        return {name: {word: float(values[at]) for word, values in columns.items()} for at, name in names}
 
     @property
     def caveat(self) -> str:
@@ -145,8 +144,7 @@ class Tally:
             actual = read_mask(value, (predicted.shape[1], predicted.shape[0]))
             matrix = confusion(actual, predicted, len(self.target.names))
             self.matrix += matrix
-            by_class = ious(matrix)
-            mean = float(np.nanmean(by_class)) if np.isfinite(by_class).any() else 1.0  # nothing to say, nothing said
+            mean = mean_iou(matrix, 1.0)  # nothing to say, nothing said
             self.images.append(Measured(name, mean, _smaller(actual), _smaller(predicted)))
 
     def result(self, skipped: tuple[str, ...]) -> Evaluation:
