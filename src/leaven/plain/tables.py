@@ -159,22 +159,22 @@ def table_of_targets(
 
 def labelled_folder(path: str, *, target: str, classes: Sequence[str] = ()) -> Samples:
     """The images of a folder that a table in it lists, `metadata.csv`; splits are folders with a table each."""
-    tables = metadata_of(Path(path))
-    splits = {
-        split: located(table_cells({split: file}, rows_by_ending, ["file_name"], [target]), file.parent)
-        for split, file in tables.items()
-    }
-    return labelled({split: cells[split] for split, cells in splits.items() if cells}, classes, ImageFiles)
+    return labelled(cells_of_folder(path, [target]), classes, ImageFiles)
 
 
 def folder_of_targets(path: str, *, target: Any, missing: Sequence[Any] = (None, "")) -> Samples:
     """The images of a folder that a table in it lists, `metadata.csv`; splits are folders with a table each."""
+    return read_targets(cells_of_folder(path, target.columns, missing), target, ImageFiles)
+
+
+def cells_of_folder(path: str, columns: Sequence[str], missing: Sequence[Any] = (None, "")) -> Cells:
+    """The image and the label of each row, for the splits that have some."""
     tables = metadata_of(Path(path))
-    splits = {
-        split: located(table_cells({split: file}, rows_by_ending, ["file_name"], target.columns, missing), file.parent)
+    found = [
+        located(table_cells({split: file}, rows_by_ending, ["file_name"], columns, missing), file.parent)
         for split, file in tables.items()
-    }
-    return read_targets({split: cells[split] for split, cells in splits.items() if cells}, target, ImageFiles)
+    ]
+    return {split: cells for splits in found for split, cells in splits.items()}
 
 
 def folder_of(path: str, root: str | None) -> Path:

@@ -20,7 +20,7 @@ from leaven.plain.seeding import derive_seed
 from leaven.plain.tables import Cells, ReadRows, labelled, table_cells, tables_of
 from leaven.plain.targets import read_targets
 from leaven.runtime.data.lengths import grouped_by_length
-from leaven.runtime.model.text import head_of
+from leaven.runtime.model.text import _initialise_head
 
 TEXT_ENDINGS = (".txt", ".text", ".md")
 
@@ -181,21 +181,13 @@ def text_model(
     if pretrained:
         model: Any = kind.from_pretrained(source, config=config, ignore_mismatched_sizes=True).float().train()
         if not keep_head:
-            initialise_head(model)
+            _initialise_head(model)
     else:
         model = kind.from_config(config)
     if pooling == "mean":
         model.base_model.pooler = None  # what it says about whole texts is not used
     model.__class__ = taking_batches(type(model), pooling)
     return model  # type: ignore[no-any-return]
-
-
-def initialise_head(model: Any) -> None:
-    """A head as the library initialises it: the file may have one of the same size, for other classes."""
-    for module in (each for name in head_of(model) for each in model.get_submodule(name).modules()):
-        if isinstance(module, nn.Linear):
-            nn.init.normal_(module.weight, std=getattr(model.config, "initializer_range", 0.02))
-            nn.init.zeros_(module.bias)
 
 
 def taking_batches(kind: Any, pooling: str) -> Any:

@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from leaven.formats.class_names import Mismatch, match, named_outputs, published_classes
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
 from leaven.formats.target import BadTarget, values_of
@@ -21,7 +19,7 @@ from leaven.tasks.classification.target import Classes, listed
 from leaven.tasks.guesses import MostFrequentClass
 from leaven.tasks.protocol import Description
 from leaven.tasks.reports import names_on_card
-from leaven.tasks.rows import row, row_size
+from leaven.tasks.rows import exported, row, row_size
 from leaven.tasks.scoring import Evaluate, Judgement, Mean, Metrics
 
 __all__ = [
@@ -66,10 +64,6 @@ class _Matched:
     def __call__(self, index: int) -> tuple[Any, int]:
         image, value = self.load(index)
         return image, self.outputs[value]
-
-
-def exported(model: nn.Module, target: Classes) -> nn.Module:
-    return model
 
 
 def folder(path: Path, target: Classes, columns: Sequence[str]) -> Dataset:

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from leaven.formats.target import BadTarget, Doubt, Kind
+from leaven.tasks.classification.target import names_told_by
 
 IGNORED = 255  # what pixels without a class are in masks, by custom
 NUMBER_MODES = ("P", "L", "1", "I", "I;16")  # of images whose pixels are numbers, by Pillow's names
@@ -136,7 +137,6 @@ def read_target(data: Any) -> MaskClasses:
 class MaskReader:
     """Masks of a dataset of the user's; the classes are those that it tells."""
 
-    names: tuple[str, ...] | None = None
     argument: ClassVar[str] = "masks"
     attribute: ClassVar[str] = "classes"
 
@@ -145,10 +145,8 @@ class MaskReader:
         return ("mask",)
 
     def told(self, dataset: Any) -> MaskClasses | None:
-        names = self.names or getattr(dataset, "classes", None)
-        if isinstance(names, Sequence) and not isinstance(names, str) and len(names) > 1:
-            return MaskClasses(tuple(map(str, names)))
-        return None
+        names = names_told_by(dataset, self.attribute)
+        return MaskClasses(tuple(map(str, names))) if names else None
 
     def read(self, given: Sequence[Any]) -> tuple[MaskClasses, list[Mask]]:
         raise BadTarget("no-classes", "does not say which classes its masks have", "give it an attribute `classes`")
