@@ -7,6 +7,7 @@ measured by the recipe's own metric.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import torch
@@ -170,8 +171,7 @@ class LabelFrequencies(MeasuredGuess):
     def all_the_same(self, predicted: Tensor, targets: Tensor) -> str:
         if not _is_constant(predicted):
             return ""
-        labels = [name for name, is_there in zip(self.names, predicted[0].tolist(), strict=True) if is_there]
-        return same_labels(labels, len(predicted))
+        return same_labels(list(compress(self.names, predicted[0])), len(predicted))
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ class Description:
     purpose: str  # "classifies images into 3 classes"
     title: str  # what the outputs stand for: "Classes"
     outputs: str  # a section about them, as Markdown
-    outputs_name: str  # what other programs call the tensor: "logits"
     example: str  # what to call on a prediction: ".top(3)"
+    outputs_name: str = "logits"  # what other programs call the tensor
 
 
 class Prediction(ABC):

@@ -102,6 +102,5 @@ def describe(target: Classes, inputs: str) -> Description:
         purpose=f"classifies {inputs} into {len(target.names)} classes",
         title="Classes",
         outputs=names_on_card(target.names),
-        outputs_name="logits",
         example=".top(3)",
     )

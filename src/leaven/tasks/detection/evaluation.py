@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
@@ -18,7 +17,7 @@ from leaven.tasks import protocol
 from leaven.tasks.detection.masks import bitmap
 from leaven.tasks.detection.metrics import SCORES, MeanAP, compared
 from leaven.tasks.detection.prediction import Prediction, mark, predictions
-from leaven.tasks.detection.samples import FIRST, counted
+from leaven.tasks.detection.samples import FIRST, counted, tensors_of
 from leaven.tasks.detection.target import Categories, Objects
 from leaven.tasks.guesses import nothing_found, nothing_right
 from leaven.tasks.protocol import Case, Plot, Table
@@ -126,10 +125,8 @@ class Tally:
     def add(self, outputs: Sequence[Mapping[str, Any]], values: Sequence[Objects], names: Sequence[str]) -> None:
         found = predictions(outputs, self.target)
         actual = [_in_pixels(value, output["size"]) for value, output in zip(values, outputs, strict=True)]
-        targets = [
-            _tensors(one, output["size"], has_masks=self.target.has_masks)
-            for one, output in zip(actual, outputs, strict=True)
-        ]
+        pairs = zip(actual, outputs, strict=True)
+        targets = [tensors_of(one, output["size"], has_masks=self.target.has_masks) for one, output in pairs]
         pair = compared(outputs, targets)
         for metric in filter(None, (self.boxes, self.masks)):
             metric.update(*pair)
@@ -179,22 +176,6 @@ def _in_pixels(value: Objects, size: tuple[int, int]) -> Objects:
         return None if mask is None else bitmap(mask, width, height, size)
 
     return Objects(tuple(one._replace(box=moved(one.box), mask=scaled(one.mask)) for one in value.each))
-
-
-def _tensors(value: Objects, size: tuple[int, int], *, has_masks: bool) -> dict[str, Tensor]:
-    """The objects as the metrics take them."""
-    tensors: dict[str, Tensor] = {}
-    for prefix, each in (
-        ("", [o for o in value.each if not o.is_crowd]),
-        ("crowd_", [o for o in value.each if o.is_crowd]),
-    ):
-        tensors[f"{prefix}boxes"] = torch.tensor([one.box for one in each]).reshape(-1, 4)
-        tensors[f"{prefix}labels"] = torch.tensor([one.category + FIRST for one in each], dtype=torch.int64)
-    if has_masks:
-        width, height = size
-        masks = [bitmap(one.mask, width, height) for one in value.each if not one.is_crowd]
-        tensors["masks"] = torch.from_numpy(np.stack(masks)) if masks else torch.zeros((0, height, width))
-    return tensors
 
 
 def _sample(name: str, found: Prediction, actual: Objects, names: tuple[str, ...]) -> Sample:

@@ -39,6 +39,5 @@ def describe(target: LabelSet, inputs: str) -> Description:
         purpose=f"says which of {len(target.names)} labels {inputs} have",
         title="Labels",
         outputs=names_on_card(target.names),
-        outputs_name="logits",
         example=".labels",
     )

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
@@ -76,7 +77,7 @@ class Evaluation(protocol.Evaluation):
         predicted = self.predicted
         if (predicted != predicted[0]).any() or not (self.actual != self.actual[0]).any():
             return ""
-        return same_labels([name for name, is_so in zip(self.names, predicted[0], strict=True) if is_so], self.count)
+        return same_labels(list(compress(self.names, predicted[0])), self.count)
 
     def tables(self) -> list[Table]:
         """Of many labels, those that are predicted worst come first."""
@@ -88,10 +89,9 @@ class Evaluation(protocol.Evaluation):
         return [Plot("labels", "Precision and recall", lambda: draw_bars(bars, ("precision", "recall")))]
 
     def wrong(self) -> list[dict[str, str]]:
-        rows = (self._labels(at) for at in self.ranked() if self._is_wrong(at))
         return [
             {key: value if isinstance(value, str) else self.separator.join(value) for key, value in row.items()}
-            for row in rows
+            for row in self._wrong()
         ]
 
     def ranked(self) -> list[int]:
@@ -100,15 +100,16 @@ class Evaluation(protocol.Evaluation):
         loss = -np.log(np.clip(likely, 1e-12, 1)).mean(axis=1)
         return [int(at) for at in np.argsort(-loss, kind="stable")] if self.files else []
 
-    def _is_wrong(self, at: int) -> bool:
-        return bool((self.predicted[at] != self.actual[at]).any())
+    def _wrong(self) -> list[dict[str, Any]]:
+        is_wrong = (self.predicted != self.actual).any(axis=1)
+        return [self._labels(at) for at in self.ranked() if is_wrong[at]]
 
     def _labels(self, at: int) -> dict[str, Any]:
         """The actual and the predicted labels of an image."""
         return {
             "file": self.files[at],
-            "actual": [name for name, is_so in zip(self.names, self.actual[at], strict=True) if is_so],
-            "predicted": [name for name, is_so in zip(self.names, self.predicted[at], strict=True) if is_so],
+            "actual": list(compress(self.names, self.actual[at])),
+            "predicted": list(compress(self.names, self.predicted[at])),
         }
 
     def case(self, at: int) -> Case:
@@ -123,11 +124,7 @@ class Evaluation(protocol.Evaluation):
         return Case(at, labels["file"], actual, predicted, ", ".join(shares), not shares)
 
     def details(self) -> dict[str, Any]:
-        return {
-            "labels": list(self.names),
-            "per_label": self.per_label,
-            "wrong": [self._labels(at) for at in self.ranked() if self._is_wrong(at)],
-        }
+        return {"labels": list(self.names), "per_label": self.per_label, "wrong": self._wrong()}
 
     def lines_below(self) -> list[str]:
         if not self.per_label:

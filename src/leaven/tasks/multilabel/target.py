@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, ClassVar
 
 from leaven.formats.doubtful_labels import FEWEST, SEPARATORS, doubt_spelling, separator_in
@@ -52,7 +53,7 @@ class LabelSet:
         return tuple(float(name in given) for name in self.names)
 
     def plain(self, value: Bits) -> list[str]:
-        return [name for name, bit in zip(self.names, value, strict=True) if bit]
+        return list(compress(self.names, value))
 
     def fitted(self, values: Sequence[Bits], train: Sequence[int]) -> tuple["LabelSet", Sequence[Bits]]:
         return self, values

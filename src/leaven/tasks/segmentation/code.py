@@ -167,6 +167,5 @@ def describe(target: MaskClasses, inputs: str) -> Description:
         purpose=f"says which of {len(target.names)} classes each pixel of {inputs} belongs to",
         title="Classes",
         outputs=names_on_card(target.names),
-        outputs_name="logits",
         example=".shares",
     )

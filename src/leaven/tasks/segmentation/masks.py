@@ -44,9 +44,7 @@ def _stored(mask: Mask) -> np.ndarray:
     try:
         with open_regular(mask.file) as stream, Image.open(stream) as image:
             return _pixels(image, mask)
-    except BadFile:
-        raise
-    except MemoryError:
+    except (BadFile, MemoryError):
         raise
     except Exception as problem:  # a damaged file makes Pillow raise nearly anything
         raise BadFile(mask.file, reason(mask.file, problem)) from None

@@ -52,16 +52,13 @@ class MaskClasses:
     names: tuple[str, ...]
     colours: tuple[Colour, ...] = ()
     ignored: int = IGNORED
+    columns: ClassVar[tuple[str, ...]] = ("mask",)
     task: ClassVar[str] = "segmentation"
     kind: ClassVar[Kind] = "mask"
 
     @property
     def brief(self) -> str:
         return f"{len(self.names)} classes"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ("mask",)
 
     def value(self, given: Any) -> "Mask":
         """A mask: the path of an image file, an array or tensor of numbers (height × width), or a Pillow image."""
@@ -139,10 +136,7 @@ class MaskReader:
 
     argument: ClassVar[str] = "masks"
     attribute: ClassVar[str] = "classes"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ("mask",)
+    columns: ClassVar[tuple[str, ...]] = ("mask",)
 
     def told(self, dataset: Any) -> MaskClasses | None:
         names = names_told_by(dataset, self.attribute)
