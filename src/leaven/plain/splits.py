@@ -1,6 +1,6 @@
 """Which samples are used for training, validation and testing."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import torch
@@ -8,7 +8,6 @@ import torch
 from leaven.formats.split_sizes import Share, split_sizes
 from leaven.plain.samples import Samples
 from leaven.plain.seeding import derive_seed
-from leaven.runtime.data.splits import stratified
 
 
 def split_samples(samples: Samples, *, train: float, val: float, test: float, seed: int) -> dict[str, np.ndarray]:
@@ -30,6 +29,33 @@ def split_samples(samples: Samples, *, train: float, val: float, test: float, se
 
 
 # -- with few samples of a class, with splits that the data comes with, or with fewer shares
+
+
+def stratified(strata: np.ndarray, sizes: Sequence[int], seed: int) -> list[np.ndarray]:
+    """Indices of splits with these sizes, and of the rest, with every stratum in proportion."""
+    _, counts = np.unique(strata, return_counts=True)
+    ends = [np.zeros_like(counts)]
+    for size in sizes:
+        ends.append(ends[-1] + apportion(size, counts, ends[-1]))
+    parts: list[list[np.ndarray]] = [[] for _ in ends]
+    for number, members in enumerate(np.split(np.argsort(strata, kind="stable"), np.cumsum(counts)[:-1])):
+        rng = torch.Generator().manual_seed(derive_seed(seed, number))
+        order = members[torch.randperm(len(members), generator=rng)]
+        for part, chosen in zip(parts, np.split(order, [end[number] for end in ends[1:]]), strict=True):
+            part.append(chosen)
+    return [np.sort(np.concatenate(part)) for part in parts]
+
+
+def apportion(size: int, counts: np.ndarray, taken: np.ndarray) -> np.ndarray:
+    """How many samples of each stratum make up a split: the largest remainders are rounded up, among equal ones those
+    of strata that gave fewest so far. One sample of each stratum is left for training."""
+    limits, quota = counts - 1 - taken, size * counts / counts.sum()
+    share: np.ndarray = np.minimum(np.floor(quota).astype(np.int64), limits)
+    while share.sum() < size and (share < limits).any():
+        missing = np.where(share < limits, quota - share, -np.inf)
+        order = np.lexsort((np.arange(len(counts)), taken, -np.round(missing, 9)))
+        share[order[: min(size - share.sum(), (share < limits).sum())]] += 1
+    return share
 
 
 def split_by_shares(
@@ -75,5 +101,5 @@ def split_pool(
     samples: Samples, pool: np.ndarray, shares: tuple[Share, Share, Share], seed: int
 ) -> dict[str, np.ndarray]:
     """Some of the samples, split so that every class has its share of each split."""
-    train, val, test, _ = stratified(samples.strata(pool), split_sizes(len(pool), *shares), seed)
+    val, test, _, train = stratified(samples.strata(pool), split_sizes(len(pool), *shares), seed)
     return {"train": pool[train], "val": pool[val], "test": pool[test]}

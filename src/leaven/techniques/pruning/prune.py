@@ -1,18 +1,16 @@
 """Pruning: the least important channels or weights are taken out, before a phase or little by little."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
 
-from leaven.formats.run_folder import pruning_file
-from leaven.pictures.bars import draw_bars
-from leaven.pictures.figure import BLUE, GREY
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.looking import NotCopied
 from leaven.techniques.pruning.channels import Structured, channels_of
 from leaven.techniques.pruning.cost import channel_table, cost_of, cost_table, cost_title
+from leaven.techniques.pruning.report import report_channels
 from leaven.techniques.pruning.weights import MaskedLayer, Unstructured, mask_layers, sparsity_summary
 
 if TYPE_CHECKING:
@@ -91,11 +89,3 @@ class Prune:
         transform, example = self.data.eval_transform, self.data.example
         made = example if transform is None else transform(example)
         return torch.as_tensor(made).as_subclass(Tensor)[None].to(weight.device, weight.dtype)
-
-
-def report_channels(run: "Run", text: str, title: str, had: Mapping[str, int], has: Mapping[str, int]) -> None:
-    """Print a text, and save a figure of the channels of each layer before and after."""
-    run.print(text)
-    bars = {name: (count, has[name]) for name, count in had.items()}
-    title = f"channels of each layer\n{title}"
-    run.save_figure(pruning_file(run.phases - 1), lambda: draw_bars(bars, ("before", "after"), (GREY, BLUE), title))
