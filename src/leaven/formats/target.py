@@ -6,12 +6,11 @@ check and the training read the same data in the same way. A target is plain dat
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
 # What a value is: the index of a class, numbers, a 0 or 1 for each output, boxes (and masks) of objects, or the mask of
 # an image.
 Kind = Literal["class", "number", "binary", "boxes", "instances", "mask"]
-T = TypeVar("T")
 LONGEST = 60  # characters of a label in a message
 Value = Any  # of one sample, as its task makes a target of it: the index of a class, or a tuple of numbers
 
@@ -157,7 +156,7 @@ def values_of(target: Target, given: Sequence[Any]) -> list[Value]:
     return each_sample(target.value, given)
 
 
-def each_sample(read: Callable[[Any], T], given: Sequence[Any]) -> list[T]:
+def each_sample(read: Callable[[Any], Any], given: Sequence[Any]) -> list[Any]:
     """What a function makes of the labels of every sample; a BadTarget says at which one is wrong."""
     values = []
     for at, label in enumerate(given):

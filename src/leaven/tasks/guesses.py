@@ -280,7 +280,7 @@ class Judged:
 
     def caveats(self) -> tuple[str, ...]:
         """The lines about the model that its user must know; several processes ask together."""
-        pairs = self._of_all_processes()
+        pairs = of_all_processes(self.pairs)
         if not pairs:
             return ()
         predicted, actual = (torch.cat(batches) for batches in zip(*pairs, strict=True))
@@ -293,9 +293,11 @@ class Judged:
             caveat = self.guess.no_better(name, self.metrics[name], self.scores[name], actual)
         return (f"{self.split} split: {caveat}",) if caveat else ()
 
-    def _of_all_processes(self) -> list[tuple[Tensor, Tensor]]:
-        if not distributed.is_available() or not distributed.is_initialized():
-            return self.pairs
-        gathered: list[Any] = [None] * distributed.get_world_size()
-        distributed.all_gather_object(gathered, self.pairs)
-        return [pair for each in gathered for pair in each]
+
+def of_all_processes(own: list[Any], group: Any = None) -> list[Any]:
+    """The objects that each process has, one process after another."""
+    if not distributed.is_available() or not distributed.is_initialized():
+        return own
+    gathered: list[Any] = [None] * distributed.get_world_size(group)
+    distributed.all_gather_object(gathered, own, group=group)
+    return [one for each in gathered for one in each]

@@ -167,15 +167,13 @@ def _in_pixels(value: Objects, size: tuple[int, int]) -> Objects:
     if not value.is_relative:
         return value
     width, height = size
-
-    def moved(box: Sequence[float]) -> tuple[float, float, float, float]:
-        left, top, right, bottom = box
-        return left * width, top * height, right * width, bottom * height
-
-    def scaled(mask: Any) -> Any:
-        return None if mask is None else bitmap(mask, width, height, size)
-
-    return Objects(tuple(one._replace(box=moved(one.box), mask=scaled(one.mask)) for one in value.each))
+    each = []
+    for one in value.each:
+        left, top, right, bottom = one.box
+        box = left * width, top * height, right * width, bottom * height
+        mask = None if one.mask is None else bitmap(one.mask, width, height, size)
+        each.append(one._replace(box=box, mask=mask))
+    return Objects(tuple(each))
 
 
 def _sample(name: str, found: Prediction, actual: Objects, names: tuple[str, ...]) -> Sample:

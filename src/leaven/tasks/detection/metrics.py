@@ -5,12 +5,12 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torchmetrics.detection import MeanAveragePrecision
 
 from leaven.tasks.detection.masks import CERTAIN
 from leaven.tasks.detection.samples import one_by_one
-from leaven.tasks.guesses import NoObjects
+from leaven.tasks.guesses import NoObjects, of_all_processes
 from leaven.tasks.scoring import Evaluate, Judgement
 
 SCORES = ("map", "map_50", "map_75", "mar_100")
@@ -36,9 +36,7 @@ class MeanAP(MeanAveragePrecision):
         fewer than another."""
         for state in self._reductions:
             own = [one.cpu() if isinstance(one, Tensor) else one for one in getattr(self, state)]
-            gathered: list[Any] = [None] * distributed.get_world_size(process_group)
-            distributed.all_gather_object(gathered, own, group=process_group)
-            setattr(self, state, [one for each in gathered for one in each])
+            setattr(self, state, of_all_processes(own, process_group))
 
     def compute(self) -> dict[str, Tensor]:
         """0 where there are no objects to be found."""
