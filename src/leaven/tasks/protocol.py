@@ -102,13 +102,16 @@ class Evaluation(ABC):
     if TYPE_CHECKING:  # which may be fields as well
 
         @property
+        @abstractmethod
         def count(self) -> int:
             """How many inputs were measured."""
 
         @property
+        @abstractmethod
         def scores(self) -> dict[str, float]: ...
 
         @property
+        @abstractmethod
         def caveat(self) -> str:
             """A line about a model that is no better than a guess; else empty."""
 

@@ -91,7 +91,7 @@ class Evaluate:
         """
         if not len(split) or run.ending.snapshot is not None:
             return {}
-        fabric, judgement, step = run.fabric, self.judgement(split.target), step or self.step
+        fabric, judgement = run.fabric, self.judgement(split.target)
         if fabric.world_size > 1:  # every process measures the same model: the normalisation statistics of the first
             for buffer in model.buffers():
                 torch.distributed.broadcast(buffer, src=0)
@@ -108,7 +108,7 @@ class Evaluate:
             for batch in islice(batches, QUICK_BATCHES if run.is_quick else None):
                 images, targets = fabric.to_device(batch)
                 with fabric.autocast():
-                    outputs = step(model, (images, targets))
+                    outputs = (step or self.step)(model, (images, targets))
                     if criterion is not None:
                         total = criterion(outputs, targets).item() * len(targets)
                         loss += torch.tensor([total, len(targets)], dtype=torch.float64)

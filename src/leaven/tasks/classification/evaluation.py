@@ -134,7 +134,7 @@ class Evaluation(protocol.Evaluation):
                 "confidence": f"{one.confidence:.6f}",
                 "confidence_actual": f"{one.actual_confidence:.6f}",
             }
-            for one in map(self.samples.__getitem__, self.ranked())
+            for one in (self.samples[at] for at in self.ranked())
             if not one.is_right
         ]
 
