@@ -4,7 +4,7 @@ A task's folder holds its target (`tasks/classification/target.py`), written wit
 check and the training read the same data in the same way. A target is plain data: bundles store it.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple, Protocol
 
@@ -153,10 +153,15 @@ def check_names(names: Iterable[str]) -> None:
 
 def values_of(target: Target, given: Sequence[Any]) -> list[Value]:
     """The value of every sample; a BadTarget says at which one is wrong."""
+    return each_sample(target.value, given)
+
+
+def each_sample(read: Callable[[Any], Any], given: Sequence[Any]) -> list[Any]:
+    """What a function makes of the labels of every sample; a BadTarget says at which one is wrong."""
     values = []
     for at, label in enumerate(given):
         try:
-            values.append(target.value(label))
+            values.append(read(label))
         except BadTarget as bad:
             raise BadTarget(bad.id, bad.fact, bad.help, at=at) from None
     return values

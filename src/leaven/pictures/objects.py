@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from PIL import Image, ImageDraw, ImageFont
+from PIL import Image, ImageColor, ImageDraw, ImageFont
 
 from leaven.pictures.captions import cut
 from leaven.pictures.figure import COLORS
@@ -71,8 +71,7 @@ def _with_masks(image: Image.Image, marks: Sequence[Mark]) -> Image.Image:
     pixels = np.asarray(image, dtype=np.float32).copy()
     for mark in marks:
         if mark.mask is not None:
-            shown = _color(mark)
-            color = np.array([int(shown[at : at + 2], 16) for at in (1, 3, 5)], dtype=np.float32)
+            color = np.array(ImageColor.getrgb(_color(mark)), dtype=np.float32)
             inside = np.asarray(mark.mask, dtype=bool)
             pixels[inside] = (1 - _STRENGTH) * pixels[inside] + _STRENGTH * color
     return Image.fromarray(pixels.round().astype(np.uint8))

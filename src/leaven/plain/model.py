@@ -3,7 +3,7 @@
 import os
 import random
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from copy import deepcopy
 from importlib.metadata import files
@@ -20,7 +20,7 @@ from torch import nn
 from leaven.formats.layer_names import is_under
 from leaven.plain.failures import Failure
 from leaven.runtime.model.looking import NotCopied
-from leaven.runtime.model.weights import _fitted, _misfit, _shapes_of, _shrink_like, read_weights
+from leaven.runtime.model.weights import WRAPPINGS, _bare_name, _fitted, _misfit, _shapes_of, _shrink_like, read_weights
 
 
 def import_file(file: str, name: str) -> ModuleType:
@@ -80,23 +80,15 @@ def packaged_weights(package: str) -> Path:
 def load_state(model: nn.Module, file: str, new: Sequence[str] = ()) -> None:
     """Load the weights of a file into a model, except for the layers in `new`. All else must fit."""
     state = load_safetensors(file) if file.endswith(".safetensors") else torch.load(file, weights_only=True)
-    for wrapping in ("state_dict", "model_state_dict", "model", "module", "net", "weights", "params", "state"):
+    for wrapping in WRAPPINGS:
         state = state[wrapping] if isinstance(state.get(wrapping), dict) else state
     own = model.state_dict()
     wanted = [name for name in own if not f"{name}.".startswith(tuple(f"{path}." for path in new))]
-    found = {bare_name(name, own): value for name, value in state.items()}
+    found = {_bare_name(name, own): value for name, value in state.items()}
     missing = [name for name in wanted if name not in found and not name.endswith("num_batches_tracked")]
     if missing:
         raise Failure(f"{file} does not fit the model: it has no {missing[0]}")
     model.load_state_dict({name: found[name] for name in wanted if name in found}, strict=False)
-
-
-def bare_name(name: str, own: Mapping[str, Any]) -> str:
-    """The name of a weight in the model, without what wrappers add to it."""
-    name = name.replace("._orig_mod.", ".")
-    while name not in own and name.startswith(("module.", "model.", "_orig_mod.", "backbone.")):
-        name = name.partition(".")[2]
-    return name
 
 
 def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[str] = ()) -> None:

@@ -71,20 +71,18 @@ def samples_of_idx(root: str, made: type[datasets.MNIST], classes: tuple[str, ..
 
 def cifar10(root: str, *, download: bool = True) -> Samples:
     """The batches of CIFAR-10: the binary version, or Python's."""
-    if download and not batch_files(Path(root), CIFAR10):
-        datasets.CIFAR10(root, download=True)
-    return samples_of_batches(root, CIFAR10)
+    return samples_of_batches(root, datasets.CIFAR10, CIFAR10, download)
 
 
 def cifar100(root: str, *, download: bool = True) -> Samples:
     """The files of CIFAR-100: the binary version, or Python's."""
-    if download and not batch_files(Path(root), CIFAR100):
-        datasets.CIFAR100(root, download=True)
-    return samples_of_batches(root, CIFAR100)
+    return samples_of_batches(root, datasets.CIFAR100, CIFAR100, download)
 
 
-def samples_of_batches(root: str, batches: Batches) -> Samples:
+def samples_of_batches(root: str, made: type[datasets.CIFAR10], batches: Batches, download: bool) -> Samples:
     """The images and labels of all batches."""
+    if download and not batch_files(Path(root), batches):
+        made(root, download=True)
     files = batch_files(Path(root), batches)
     if not files:
         raise Failure(f"{root} has no {' or '.join(batches.folders)}")

@@ -11,7 +11,7 @@ from leaven.plain.failures import Failure
 from leaven.plain.samples import Samples, predefined_in
 from leaven.plain.targets import TargetSamples
 from leaven.runtime.data.torch_datasets import _known_labels, _of_lightning, as_plain
-from leaven.tasks.classification.target import in_order
+from leaven.tasks.classification.target import classes_told_by, in_order
 
 
 def torchvision_dataset(
@@ -77,12 +77,7 @@ def told_classes(dataset: Any) -> tuple[str, ...] | None:
     """The classes that a dataset tells by an attribute."""
     while isinstance(dataset, Subset):
         dataset = dataset.dataset
-    for attribute in ("classes", "categories"):
-        names = getattr(dataset, attribute, None)
-        if isinstance(names, Sequence) and not isinstance(names, str) and len(names) > 1:
-            return tuple(", ".join(name) if isinstance(name, tuple) else str(name) for name in names)
-    counts = [getattr(dataset, attribute, None) for attribute in ("num_classes", "n_classes")]
-    return next((tuple(map(str, range(count))) for count in counts if isinstance(count, int)), None)
+    return classes_told_by(dataset)
 
 
 def class_index(label: Any, classes: Sequence[str]) -> int:

@@ -11,6 +11,7 @@ from PIL import Image, ImageOps
 from sklearn.datasets import load_digits
 
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
+from leaven.runtime.data.images import convert_image
 
 
 @dataclass(frozen=True)
@@ -48,23 +49,7 @@ class ImageFiles:
 
     def __getitem__(self, index: int) -> Image.Image:
         with Image.open(self.files[index]) as opened:
-            image = ImageOps.exif_transpose(opened)
-        if image.mode in ("I", "F") or image.mode.startswith("I;16"):  # which Pillow alone would clip at 255
-            image = Image.fromarray(eight_bits(np.asarray(image), image.mode))
-        if image.mode == "P" and "transparency" in image.info:
-            image = image.convert("RGBA")
-        return image.convert("RGB")
-
-
-def eight_bits(values: np.ndarray, mode: str) -> np.ndarray:
-    """Grey values of 16 or 32 bits scaled to 8 bits."""
-    highest = float(values.max(initial=0))
-    top = max(65535.0, highest)
-    if mode == "F":
-        top = next((top for top in (1.0, 255.0, 65535.0) if highest <= top), highest)
-    if mode == "I" and highest <= 255:
-        top = 255.0
-    return np.nan_to_num(np.clip(values.astype(np.float64) * (255.0 / top), 0, 255)).round().astype(np.uint8)
+            return convert_image(ImageOps.exif_transpose(opened), "RGB")
 
 
 def samples_of_files(splits: Mapping[str, Sequence[tuple[str, str]]], classes: Sequence[str]) -> Samples:

@@ -13,8 +13,7 @@ from pyarrow import parquet
 from leaven.formats.image_folder import PART_NAMES
 from leaven.formats.tables.jsonl_file import flat
 from leaven.formats.target import plain
-from leaven.plain.samples import ImageFiles, Samples, predefined_in
-from leaven.plain.targets import read_targets
+from leaven.plain.samples import Samples, predefined_in
 from leaven.tasks.classification.target import in_order
 
 ReadRows = Callable[[Path], list[dict[str, Any]]]
@@ -127,54 +126,29 @@ def metadata_of(folder: Path) -> dict[str, Path]:
 # -- images
 
 
-def table(
+def image_cells(
     path: str,
     rows: ReadRows,
     *,
     image: str,
-    target: str,
-    root: str | None = None,
-    ending: str = "",
-    classes: Sequence[str] = (),
-) -> Samples:
-    """The images that a table lists, one per row; a folder may hold one table per split."""
-    cells = table_cells(tables_of(Path(path)), rows, [image], [target])
-    return labelled(located(cells, folder_of(path, root), ending), classes, ImageFiles)
-
-
-def table_of_targets(
-    path: str,
-    rows: ReadRows,
-    *,
-    image: str,
-    target: Any,
+    labels: Sequence[str],
     root: str | None = None,
     ending: str = "",
     missing: Sequence[Any] = (None, ""),
-) -> Samples:
-    """The images that a table lists, one per row; a folder may hold one table per split."""
-    cells = table_cells(tables_of(Path(path)), rows, [image], target.columns, missing)
-    return read_targets(located(cells, folder_of(path, root), ending), target, ImageFiles)
+) -> Cells:
+    """The images that a table lists, one per row, and their labels; a folder may hold one table per split."""
+    cells = table_cells(tables_of(Path(path)), rows, [image], labels, missing)
+    return located(cells, folder_of(path, root), ending)
 
 
-def labelled_folder(path: str, *, target: str, classes: Sequence[str] = ()) -> Samples:
+def folder_cells(path: str, *, labels: Sequence[str], missing: Sequence[Any] = (None, "")) -> Cells:
     """The images of a folder that a table in it lists, `metadata.csv`; splits are folders with a table each."""
     tables = metadata_of(Path(path))
-    splits = {
-        split: located(table_cells({split: file}, rows_by_ending, ["file_name"], [target]), file.parent)
+    found = [
+        located(table_cells({split: file}, rows_by_ending, ["file_name"], labels, missing), file.parent)
         for split, file in tables.items()
-    }
-    return labelled({split: cells[split] for split, cells in splits.items() if cells}, classes, ImageFiles)
-
-
-def folder_of_targets(path: str, *, target: Any, missing: Sequence[Any] = (None, "")) -> Samples:
-    """The images of a folder that a table in it lists, `metadata.csv`; splits are folders with a table each."""
-    tables = metadata_of(Path(path))
-    splits = {
-        split: located(table_cells({split: file}, rows_by_ending, ["file_name"], target.columns, missing), file.parent)
-        for split, file in tables.items()
-    }
-    return read_targets({split: cells[split] for split, cells in splits.items() if cells}, target, ImageFiles)
+    ]
+    return {split: cells for splits in found for split, cells in splits.items()}
 
 
 def folder_of(path: str, root: str | None) -> Path:
@@ -193,7 +167,7 @@ def located(cells: Cells, folder: Path, ending: str = "") -> dict[str, list[tupl
     return {split: [(place(image), label) for image, label in rows] for split, rows in cells.items()}
 
 
-def labelled(splits: Cells, classes: Sequence[str], inputs: Any) -> Samples:
+def labelled(splits: Cells, inputs: Any, classes: Sequence[str] = ()) -> Samples:
     """Samples with labels, split after split; the classes are the different labels, or called as in `classes`."""
     labels = [str(plain(label)) for rows in splits.values() for _, label in rows]
     found = in_order(set(labels))

@@ -17,32 +17,25 @@ from leaven.formats.texts import parts_of, text_fault
 from leaven.plain.batches import CollatingSplit, Unreadable, balanced_order, in_full_batches
 from leaven.plain.samples import Samples, predefined_in
 from leaven.plain.seeding import derive_seed
-from leaven.plain.tables import Cells, ReadRows, labelled, table_cells, tables_of
-from leaven.plain.targets import read_targets
+from leaven.plain.tables import Cells, ReadRows, table_cells, tables_of
 from leaven.runtime.data.lengths import grouped_by_length
-from leaven.runtime.model.text import head_of
+from leaven.runtime.model.text import _initialise_head
 
 TEXT_ENDINGS = (".txt", ".text", ".md")
 
 
-def text_table(
-    path: str, rows: ReadRows, *, text: str | Sequence[str], target: str, classes: Sequence[str] = ()
-) -> Samples:
-    """The texts that a table lists, one or a pair per row; a folder may hold one table per split."""
-    return labelled(text_cells(path, rows, text, [target]), classes, list)
-
-
-def text_table_of_targets(
-    path: str, rows: ReadRows, *, text: str | Sequence[str], target: Any, missing: Sequence[Any] = (None, "")
-) -> Samples:
-    """The texts that a table lists, one or a pair per row; a folder may hold one table per split."""
-    return read_targets(text_cells(path, rows, text, target.columns, missing), target, list)
-
-
 def text_cells(
-    path: str, rows: ReadRows, text: str | Sequence[str], labels: Sequence[str], missing: Sequence[Any] = (None, "")
+    path: str,
+    rows: ReadRows,
+    *,
+    text: str | Sequence[str],
+    labels: Sequence[str],
+    missing: Sequence[Any] = (None, ""),
 ) -> Cells:
-    """The text and the label of each row; a missing text is empty."""
+    """The texts that a table lists, one or a pair per row, and their labels; a folder may hold one table per split.
+
+    A missing text is empty.
+    """
     columns = [text] if isinstance(text, str) else text
     splits = table_cells(tables_of(Path(path)), rows, columns, labels, missing)
     return {
@@ -181,21 +174,13 @@ def text_model(
     if pretrained:
         model: Any = kind.from_pretrained(source, config=config, ignore_mismatched_sizes=True).float().train()
         if not keep_head:
-            initialise_head(model)
+            _initialise_head(model)
     else:
         model = kind.from_config(config)
     if pooling == "mean":
         model.base_model.pooler = None  # what it says about whole texts is not used
     model.__class__ = taking_batches(type(model), pooling)
     return model  # type: ignore[no-any-return]
-
-
-def initialise_head(model: Any) -> None:
-    """A head as the library initialises it: the file may have one of the same size, for other classes."""
-    for module in (each for name in head_of(model) for each in model.get_submodule(name).modules()):
-        if isinstance(module, nn.Linear):
-            nn.init.normal_(module.weight, std=getattr(model.config, "initializer_range", 0.02))
-            nn.init.zeros_(module.bias)
 
 
 def taking_batches(kind: Any, pooling: str) -> Any:

@@ -2,7 +2,7 @@
 
 from leaven.plan.plan import NumberOutputs, Plan
 from leaven.plan.values import Argument, Call
-from leaven.program.code import Code, Item, call, statement
+from leaven.program.code import Code, Item, call, listing, statement
 from leaven.program.data import transform_lines
 from leaven.program.plain_values import PlainValues, partial_of, skips
 from leaven.program.values import cite, cite_call
@@ -33,7 +33,7 @@ def _body(plan: Plan, values: PlainValues, kind: str) -> list[str]:
         names = ("tokenize", "tokenize")
     lines = [] if data.is_same else transform_lines(names[0], data.train, values)
     lines += transform_lines(names[1], data.eval, values)
-    lines += statement("samples = ", _source(plan, values), cite_call(data.source))
+    lines += _source(plan, values)
     lines += _inputs(plan, values)
     lines += statement("split = ", _split(plan, values), cite_call(data.split))
     if not plan.task.has_one_class and not plan.task.moves_targets:
@@ -71,24 +71,35 @@ def _inputs(plan: Plan, values: PlainValues) -> list[str]:
 # -- the source
 
 
-def _source(plan: Plan, values: PlainValues) -> Code:
-    source = plan.data.source
-    if source.target not in (_TABLE, _IMAGE_FOLDER):
-        return _other(plan, values)
-    arguments = [each for each in source.arguments if each.name not in (*_LAYOUT, "target", "on_bad_file")]
+def _source(plan: Plan, values: PlainValues) -> list[str]:
+    source, task = plan.data.source, plan.task
     target = source.argument("target")
-    if target is None:
-        return call(values.imports.use(source.target), *values.items(arguments))
+    if source.target not in (_TABLE, _IMAGE_FOLDER) or target is None:
+        return statement("samples = ", _other(plan, values), cite_call(source))
+    inputs = "list" if source.argument("text") is not None else values.plain("samples", "ImageFiles")
+    if task.has_one_class:
+        column, classes = _label(target, values)
+        cells = _cells(plan, values, Item(listing(column), "labels="))
+        made = call(values.plain("tables", "labelled"), cells, inputs, *classes)
+        return statement("samples = ", made, cite_call(source))
+    is_list = task.name == "multilabel" and isinstance(target.value, Call) and not _has_several(target.value)
+    missing = [Item("[None]", "missing=")] if is_list else []  # no label is a list of labels, too
+    cells = _cells(plan, values, Item("reader.columns", "labels="), *missing)
+    made = call(values.plain("targets", "read_targets"), cells, "reader", inputs)
+    return statement("reader = ", values.value(target.value)) + statement("samples = ", made, cite_call(source))
+
+
+def _cells(plan: Plan, values: PlainValues, *labels: Item) -> Code:
+    """The call that reads inputs and labels from tables."""
+    source = plan.data.source
+    arguments = [each for each in source.arguments if each.name not in (*_LAYOUT, "target", "on_bad_file")]
+    items = [*values.items(arguments), *labels]
+    if source.target == _IMAGE_FOLDER:
+        return call(values.plain("tables", "folder_cells"), *items)
+    first = next((at for at, each in enumerate(arguments) if each.name), len(arguments))
+    items.insert(first, Item(_rows(plan, values)))
     is_text = source.argument("text") is not None
-    name = {_TABLE: "text_table" if is_text else "table", _IMAGE_FOLDER: "labelled_folder"}[source.target]
-    if not plan.task.has_one_class:
-        name = {"labelled_folder": "folder_of_targets"}.get(name, f"{name}_of_targets")
-    items = values.items(arguments)
-    if source.target == _TABLE:
-        first = next((at for at, each in enumerate(arguments) if each.name), len(arguments))
-        items.insert(first, Item(_rows(plan, values)))
-    module = "texts" if is_text else "tables"
-    return call(values.plain(module, name), *items, *_labels(target, plan, values))
+    return call(values.plain("texts", "text_cells") if is_text else values.plain("tables", "image_cells"), *items)
 
 
 def _rows(plan: Plan, values: PlainValues) -> Code:
@@ -101,20 +112,15 @@ def _rows(plan: Plan, values: PlainValues) -> Code:
     return partial_of(values, values.plain("tables", "laid_out_rows"), values.items(layout))
 
 
-def _labels(target: Argument, plan: Plan, values: PlainValues) -> list[Item]:
-    """The arguments that say where the labels are."""
-    if not plan.task.has_one_class:
-        items = [Item(values.value(target.value), "target=")]
-        reader = target.value
-        is_list = plan.task.name == "multilabel" and isinstance(reader, Call) and not _has_several(reader)
-        return [*items, *([Item("[None]", "missing=")] if is_list else [])]  # no label is a list of labels, too
+def _label(target: Argument, values: PlainValues) -> tuple[Code, list[Item]]:
+    """The column with the classes, and the argument with their names where the recipe gives them."""
     label = target.value
     if not isinstance(label, Call):
-        return [Item(values.value(label), "target=")]
+        return values.value(label), []
     given = {each.name or "column": each for each in label.arguments}
     column = values.value(given["column"].value) if "column" in given else '"label"'
     known = given.get("class_names")
-    return [Item(column, "target="), *([Item(values.value(known.value), "classes=")] if known is not None else [])]
+    return column, [Item(values.value(known.value), "classes=")] if known is not None else []
 
 
 def _has_several(reader: Call) -> bool:
@@ -124,7 +130,7 @@ def _has_several(reader: Call) -> bool:
 
 def _other(plan: Plan, values: PlainValues) -> Code:
     source = plan.data.source
-    if source.name == "text_folder":
+    if source.name in ("image_folder", "text_folder"):
         return values.call(_without(source, "on_bad_file"))
     if plan.data.is_user and not plan.task.has_one_class:
         return call(values.plain("python_datasets", "user_targets"), *values.items(source.arguments))

@@ -7,12 +7,14 @@ measured by the recipe's own metric.
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import compress
 from typing import Any
 
 import torch
 from torch import Tensor, distributed
 from torchmetrics import Metric
 
+from leaven.tasks.reports import percent
 from leaven.terminal.score_text import score_text
 
 _MOST_ROWS = 1024  # that a metric gets at once
@@ -31,7 +33,7 @@ def one_class(name: str, count: int, total: int) -> str:
 
 def one_class_of_pixels(name: str, share: float) -> str:
     """The line about a model that predicts one class for all pixels."""
-    return f"all pixels are predicted to be {shown(name)}; {_percent(share)} of them are"
+    return f"all pixels are predicted to be {shown(name)}; {percent(share)} of them are"
 
 
 def nothing_found(images: int, objects: int) -> str:
@@ -52,10 +54,6 @@ def same_labels(names: Sequence[str], count: int) -> str:
 def same_numbers(numbers: Sequence[float], count: int) -> str:
     """The line about a model that predicts the same numbers for all samples."""
     return f"all {count:,} predictions are the same: {', '.join(f'{each:.6g}' for each in numbers)}"
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.1f} %"
 
 
 def _is_constant(values: Tensor) -> bool:
@@ -173,8 +171,7 @@ class LabelFrequencies(MeasuredGuess):
     def all_the_same(self, predicted: Tensor, targets: Tensor) -> str:
         if not _is_constant(predicted):
             return ""
-        labels = [name for name, is_there in zip(self.names, predicted[0].tolist(), strict=True) if is_there]
-        return same_labels(labels, len(predicted))
+        return same_labels(list(compress(self.names, predicted[0])), len(predicted))
 
 
 @dataclass(frozen=True)
@@ -238,7 +235,7 @@ class MostFrequentPixel(MeasuredGuess):
     def note(self, targets: Tensor) -> str:
         counts = targets.sum(dim=0)
         most = int(counts.argmax())
-        return f" ({_percent(float(counts[most] / counts.sum()))} of the pixels are {shown(self.names[most])})"
+        return f" ({percent(float(counts[most] / counts.sum()))} of the pixels are {shown(self.names[most])})"
 
     def all_the_same(self, predicted: Tensor, targets: Tensor) -> str:
         counts, actual = predicted.sum(dim=0), targets.sum(dim=0)
@@ -283,7 +280,7 @@ class Judged:
 
     def caveats(self) -> tuple[str, ...]:
         """The lines about the model that its user must know; several processes ask together."""
-        pairs = self._of_all_processes()
+        pairs = of_all_processes(self.pairs)
         if not pairs:
             return ()
         predicted, actual = (torch.cat(batches) for batches in zip(*pairs, strict=True))
@@ -296,9 +293,11 @@ class Judged:
             caveat = self.guess.no_better(name, self.metrics[name], self.scores[name], actual)
         return (f"{self.split} split: {caveat}",) if caveat else ()
 
-    def _of_all_processes(self) -> list[tuple[Tensor, Tensor]]:
-        if not distributed.is_available() or not distributed.is_initialized():
-            return self.pairs
-        gathered: list[Any] = [None] * distributed.get_world_size()
-        distributed.all_gather_object(gathered, self.pairs)
-        return [pair for each in gathered for pair in each]
+
+def of_all_processes(own: list[Any], group: Any = None) -> list[Any]:
+    """The objects that each process has, one process after another."""
+    if not distributed.is_available() or not distributed.is_initialized():
+        return own
+    gathered: list[Any] = [None] * distributed.get_world_size(group)
+    distributed.all_gather_object(gathered, own, group=group)
+    return [one for each in gathered for one in each]

@@ -4,7 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 from PIL import Image
 from torch import Tensor, nn
@@ -12,6 +12,8 @@ from torch import Tensor, nn
 from leaven.formats.target import Target
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.samples import Samples
+from leaven.tasks.reports import finite
+from leaven.terminal.score_text import score_text
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,8 @@ class Description:
     purpose: str  # "classifies images into 3 classes"
     title: str  # what the outputs stand for: "Classes"
     outputs: str  # a section about them, as Markdown
-    outputs_name: str  # what other programs call the tensor: "logits"
     example: str  # what to call on a prediction: ".top(3)"
+    outputs_name: str = "logits"  # what other programs call the tensor
 
 
 class Prediction(ABC):
@@ -90,36 +92,76 @@ class Plot:
     png: Callable[[], bytes]
 
 
-class Evaluation(Protocol):
+@dataclass(frozen=True, eq=False, repr=False, kw_only=True)
+class Evaluation(ABC):
     """How well a model does; its text is a report."""
 
-    @property
-    def count(self) -> int:
-        """How many inputs were measured."""
+    skipped: tuple[str, ...] = ()  # the files that could not be read
+    inputs: str = "images"  # what was measured, in a word
 
-    @property
-    def scores(self) -> dict[str, float]: ...
+    if TYPE_CHECKING:  # which may be fields as well
 
-    @property
-    def caveat(self) -> str:
-        """A line about a model that is no better than a guess; else empty."""
+        @property
+        @abstractmethod
+        def count(self) -> int:
+            """How many inputs were measured."""
 
-    @property
-    def skipped(self) -> tuple[str, ...]:
-        """The files that could not be read."""
+        @property
+        @abstractmethod
+        def scores(self) -> dict[str, float]: ...
 
-    def to_json(self) -> dict[str, Any]:
-        """All that was measured, with the inputs that were predicted wrongly."""
+        @property
+        @abstractmethod
+        def caveat(self) -> str:
+            """A line about a model that is no better than a guess; else empty."""
 
+    @abstractmethod
     def tables(self) -> list[Table]: ...
 
+    @abstractmethod
     def plots(self) -> list[Plot]: ...
+
+    @abstractmethod
+    def wrong(self) -> list[dict[str, str]]:
+        """The inputs that were predicted wrongly, as rows of a csv file; the worst first."""
+
+    @abstractmethod
+    def ranked(self) -> list[int]:
+        """The places of all inputs, from the one with the worst prediction."""
+
+    @abstractmethod
+    def case(self, at: int) -> Case:
+        """The prediction for one input."""
+
+    @abstractmethod
+    def details(self) -> dict[str, Any]:
+        """For JSON: what else was measured, and under `wrong` the inputs that were predicted wrongly."""
+
+    @abstractmethod
+    def lines_below(self) -> list[str]:
+        """The lines of the report below the scores."""
 
     def cases(self, k: int) -> list[Case]:
         """The k worst predictions, the worst first."""
+        return [self.case(at) for at in self.ranked()[:k]]
 
-    def wrong(self) -> list[dict[str, str]]:
-        """The inputs that were predicted wrongly, as rows of a csv file; the worst first."""
+    def to_json(self) -> dict[str, Any]:
+        """All that was measured, with the inputs that were predicted wrongly."""
+        known = {self.inputs: self.count, "scores": finite(self.scores), "caveat": self.caveat}
+        return {**known, **self.details(), "skipped": list(self.skipped)}
+
+    def score_lines(self) -> list[str]:
+        """A line for each score."""
+        width = max(map(len, self.scores))
+        return [f"{name:<{width}}  {score_text(score)}" for name, score in self.scores.items()]
+
+    def __str__(self) -> str:
+        caveat = ["", self.caveat] if self.caveat else []
+        head = [f"{self.count} {self.inputs}", *self.score_lines(), *caveat]
+        return "\n".join([*head, "", *self.lines_below()])
+
+    def __repr__(self) -> str:
+        return f"<Evaluation: {', '.join(f'{name} {score_text(score)}' for name, score in self.scores.items())}>"
 
 
 class Tally(Protocol):

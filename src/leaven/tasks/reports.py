@@ -1,11 +1,15 @@
-"""Parts of the reports and cards of several tasks: names, scores and tables as text."""
+"""Parts of the reports and cards of several tasks: names, numbers and tables as text."""
 
 import math
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
-from leaven.tasks.protocol import Table
-from leaven.terminal.score_text import score_text
+import numpy as np
+
 from leaven.terminal.visible import in_markdown, visible
+
+if TYPE_CHECKING:
+    from leaven.tasks.protocol import Table
 
 MOST_NAMES = 100  # on the card of a bundle
 MOST_ROWS = 30  # of a table in a report
@@ -17,20 +21,29 @@ def names_on_card(names: Sequence[str]) -> str:
     return ", ".join([*map(in_markdown, names[:MOST_NAMES]), *more])
 
 
-def score_lines(scores: Mapping[str, float]) -> list[str]:
-    """A line for each score."""
-    width = max(map(len, scores))
-    return [f"{name:<{width}}  {score_text(score)}" for name, score in scores.items()]
+def percent(share: float) -> str:
+    """`97.1 %`."""
+    return f"{100 * share:.1f} %"
 
 
-def caveat_lines(caveat: str) -> list[str]:
-    """A line about a model that did not work, apart from what is above it; none where there is nothing to say."""
-    return ["", caveat] if caveat else []
+def largest_first(names: Sequence[str], shares: np.ndarray, k: int) -> list[tuple[str, float]]:
+    """The k names with the largest shares."""
+    return [(names[at], float(shares[at])) for at in np.argsort(-shares, kind="stable")[:k]]
 
 
-def in_brackets(scores: Mapping[str, float]) -> str:
-    """The scores as Python shows an evaluation."""
-    return f"<Evaluation: {', '.join(f'{name} {score_text(score)}' for name, score in scores.items())}>"
+def share_lines(ranked: Sequence[tuple[str, float]]) -> list[str]:
+    """A line for each name with its share."""
+    width = max(len(visible(name)) for name, _ in ranked)
+    return [f"{visible(name):<{width}}  {100 * share:5.1f} %" for name, share in ranked]
+
+
+def ranked_cells(ranked: Sequence[tuple[str, float]], name: str, share: str, write: Any) -> dict[str, str]:
+    """Names and shares as columns of a table: `label`, `confidence`, `label_2`, `confidence_2` and so on."""
+    cells: dict[str, str] = {}
+    for rank, (one, its_share) in enumerate(ranked, 1):
+        end = f"_{rank}" if rank > 1 else ""
+        cells |= {f"{name}{end}": one, f"{share}{end}": write(its_share)}
+    return cells
 
 
 def finite(scores: Mapping[str, float]) -> dict[str, float | None]:
@@ -38,12 +51,13 @@ def finite(scores: Mapping[str, float]) -> dict[str, float | None]:
     return {name: value if math.isfinite(value) else None for name, value in scores.items()}
 
 
-def worst_first(scores: Mapping[str, Mapping[str, float]], by: str) -> list[str]:
-    """Names in the order of a table: many are sorted by a score, as only the worst are told."""
-    return sorted(scores, key=lambda name: scores[name][by]) if len(scores) > MOST_ROWS else list(scores)
+def score_rows(scores: Mapping[str, Mapping[str, float]], heads: Sequence[str], by: str) -> list[list[str]]:
+    """For each name some of its scores, and its count. Many are sorted by a score, as only the worst are told."""
+    names = sorted(scores, key=lambda name: scores[name][by]) if len(scores) > MOST_ROWS else scores
+    return [[name, *(f"{scores[name][head]:.4f}" for head in heads), f"{scores[name]['count']:.0f}"] for name in names]
 
 
-def table_lines(table: Table, one: str, many: str) -> list[str]:
+def table_lines(table: "Table", one: str, many: str) -> list[str]:
     """A table with a row per name, headed by what one is called; of many, those with the worst scores."""
     title = one if len(table.rows) <= MOST_ROWS else f"the {MOST_ROWS} worst {many}"
     return aligned([[title, *table.heads[1:]], *table.rows[:MOST_ROWS]])

@@ -1,8 +1,12 @@
 """Models with one row of outputs for each image or text: a number for each name of the target."""
 
+from collections.abc import Sequence
+from pathlib import Path
+
 from torch import Tensor, nn
 
-from leaven.formats.target import Target
+from leaven.formats.target import Known, Target
+from leaven.runtime.data.datasets import Dataset, image_folder
 from leaven.runtime.data.model_inputs import ModelInputs, as_batch
 from leaven.runtime.failures import Failure
 
@@ -17,3 +21,12 @@ def row(model: nn.Module, image: ModelInputs) -> Tensor:
 
 def row_size(target: Target) -> int:
     return len(target.names)
+
+
+def exported(model: nn.Module, target: Target) -> nn.Module:
+    return model
+
+
+def folder(path: Path, target: Target, columns: Sequence[str]) -> Dataset:
+    """The images that a table in a folder lists with their labels."""
+    return image_folder(path, target=Known(target, tuple(columns) or target.columns))

@@ -3,6 +3,7 @@
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import torch
@@ -71,7 +72,9 @@ class Evaluate:
     """The `evaluate` of a task, which measures by a judgement that depends on the target."""
 
     judgement: Callable[[Any], Judgement]
+    step: EvalStep = outputs_of
 
+    @torch.no_grad()
     def __call__(
         self,
         run: Run,
@@ -79,69 +82,56 @@ class Evaluate:
         split: Split,
         metrics: Metrics,
         criterion: Criterion | None = None,
-        step: EvalStep = outputs_of,
+        step: EvalStep | None = None,
     ) -> dict[str, float]:
-        return evaluate(run, model, split, metrics, criterion, step, self.judgement(split.target))
+        """The loss and the metrics of a model over one split of the data: `{"val.loss": 0.2, "val.accuracy": 0.95}`.
 
-
-@torch.no_grad()
-def evaluate(
-    run: Run,
-    model: nn.Module,
-    split: Split,
-    metrics: Metrics,
-    criterion: Criterion | None,
-    step: EvalStep,
-    judgement: Judgement,
-) -> dict[str, float]:
-    """The loss and the metrics of a model over one split of the data: `{"val.loss": 0.2, "val.accuracy": 0.95}`.
-
-    Every process measures its share; the scores are those of all. An empty split has none, and a snapshot of a run
-    needs none. The run can then say whether the model is any better than the guess.
-    """
-    fabric, is_exact = run.fabric, judgement.is_exact
-    if not len(split) or run.ending.snapshot is not None:
-        return {}
-    if fabric.world_size > 1:  # every process measures the same model: the normalisation statistics of the first
-        for buffer in model.buffers():
-            torch.distributed.broadcast(buffer, src=0)
-    loss = torch.zeros(2, dtype=torch.float64)  # the sum, and of how many
-    device = torch.device("cpu") if is_exact and fabric.device.type == "mps" else fabric.device  # mps has only 32 bits
-    for metric in metrics.values():
-        metric.to(device).reset()
-        if is_exact:
-            metric.set_dtype(torch.float64)
-    judged = Judged(judgement.guess, metrics, run.monitor, split.name)
-    with evaluating(model), run.whole(model), run.evaluation_bar(split) as bar:
-        for number, batch in enumerate(split.batches(0, rank=fabric.global_rank, world=fabric.world_size)):
-            if run.is_quick and number >= QUICK_BATCHES:
-                break
-            images, targets = fabric.to_device(batch)
-            with fabric.autocast():
-                outputs = step(model, (images, targets))
-                if criterion is not None:
-                    total = criterion(outputs, targets).item() * len(targets)
-                    loss += torch.tensor([total, len(targets)], dtype=torch.float64)
-            compared = judgement.measured(_moved(outputs, device), _moved(targets, device))
-            for metric in metrics.values():
-                metric.update(*compared)
-            judged.add(outputs, targets)
-            bar.advance()
-            run.stop_if_asked()
-    scores: dict[str, float] = {}
-    with warnings.catch_warnings():
-        if judgement.expected:
-            warnings.filterwarnings("ignore", message=judgement.expected)
-        for name, metric in metrics.items():
-            computed = metric.compute()  # a number, or several by their names
-            several = computed if isinstance(computed, Mapping) else {name: computed}
-            scores |= {str(key): float(value) for key, value in several.items()}
-    judged.scores = scores
-    run.judged[split.name] = judged
-    if criterion is not None:
-        sums: Any = fabric.all_reduce(fabric.to_device(loss), reduce_op="sum")
-        scores = {"loss": float(sums[0] / sums[1]), **scores}
-    return {f"{split.name}.{name}": value for name, value in scores.items()}
+        Every process measures its share; the scores are those of all. An empty split has none, and a snapshot of a run
+        needs none. The run can then say whether the model is any better than the guess.
+        """
+        if not len(split) or run.ending.snapshot is not None:
+            return {}
+        fabric, judgement = run.fabric, self.judgement(split.target)
+        if fabric.world_size > 1:  # every process measures the same model: the normalisation statistics of the first
+            for buffer in model.buffers():
+                torch.distributed.broadcast(buffer, src=0)
+        loss = torch.zeros(2, dtype=torch.float64)  # the sum, and of how many
+        is_cut = judgement.is_exact and fabric.device.type == "mps"  # which has only 32 bits
+        device = torch.device("cpu") if is_cut else fabric.device
+        for metric in metrics.values():
+            metric.to(device).reset()
+            if judgement.is_exact:
+                metric.set_dtype(torch.float64)
+        judged = Judged(judgement.guess, metrics, run.monitor, split.name)
+        with evaluating(model), run.whole(model), run.evaluation_bar(split) as bar:
+            batches = split.batches(0, rank=fabric.global_rank, world=fabric.world_size)
+            for batch in islice(batches, QUICK_BATCHES if run.is_quick else None):
+                images, targets = fabric.to_device(batch)
+                with fabric.autocast():
+                    outputs = (step or self.step)(model, (images, targets))
+                    if criterion is not None:
+                        total = criterion(outputs, targets).item() * len(targets)
+                        loss += torch.tensor([total, len(targets)], dtype=torch.float64)
+                compared = judgement.measured(_moved(outputs, device), _moved(targets, device))
+                for metric in metrics.values():
+                    metric.update(*compared)
+                judged.add(outputs, targets)
+                bar.advance()
+                run.stop_if_asked()
+        scores: dict[str, float] = {}
+        with warnings.catch_warnings():
+            if judgement.expected:
+                warnings.filterwarnings("ignore", message=judgement.expected)
+            for name, metric in metrics.items():
+                computed = metric.compute()  # a number, or several by their names
+                several = computed if isinstance(computed, Mapping) else {name: computed}
+                scores |= {str(key): float(value) for key, value in several.items()}
+        judged.scores = scores
+        run.judged[split.name] = judged
+        if criterion is not None:
+            sums: Any = fabric.all_reduce(fabric.to_device(loss), reduce_op="sum")
+            scores = {"loss": float(sums[0] / sums[1]), **scores}
+        return {f"{split.name}.{name}": value for name, value in scores.items()}
 
 
 def _moved(values: Any, device: torch.device) -> Any:

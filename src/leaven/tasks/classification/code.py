@@ -5,8 +5,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from leaven.formats.class_names import Mismatch, match, named_outputs, published_classes
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
 from leaven.formats.target import BadTarget, values_of
@@ -21,7 +19,7 @@ from leaven.tasks.classification.target import Classes, listed
 from leaven.tasks.guesses import MostFrequentClass
 from leaven.tasks.protocol import Description
 from leaven.tasks.reports import names_on_card
-from leaven.tasks.rows import row, row_size
+from leaven.tasks.rows import exported, row, row_size
 from leaven.tasks.scoring import Evaluate, Judgement, Mean, Metrics
 
 __all__ = [
@@ -68,10 +66,6 @@ class _Matched:
         return image, self.outputs[value]
 
 
-def exported(model: nn.Module, target: Classes) -> nn.Module:
-    return model
-
-
 def folder(path: Path, target: Classes, columns: Sequence[str]) -> Dataset:
     """The images of a folder with one sub-folder per class, or of its splits, of which train need not exist."""
     known = any(map(target.knows, sub_folders(path)))
@@ -108,6 +102,5 @@ def describe(target: Classes, inputs: str) -> Description:
         purpose=f"classifies {inputs} into {len(target.names)} classes",
         title="Classes",
         outputs=names_on_card(target.names),
-        outputs_name="logits",
         example=".top(3)",
     )

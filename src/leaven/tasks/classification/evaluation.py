@@ -9,11 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from leaven.pictures.confusion import draw_confusion
-from leaven.tasks.classification.prediction import percent
+from leaven.tasks import protocol
 from leaven.tasks.classification.target import Classes
 from leaven.tasks.guesses import one_class, shown
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import aligned, caveat_lines, in_brackets, score_lines, table_lines, worst_first
+from leaven.tasks.reports import aligned, percent, score_rows, table_lines
 from leaven.terminal.visible import visible
 
 FEW_CLASSES = 12  # up to so many, a whole confusion matrix is readable
@@ -33,17 +33,19 @@ class Sample:
     confidence: float
     actual_confidence: float
 
+    @property
+    def is_right(self) -> bool:
+        return self.actual == self.predicted
+
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(protocol.Evaluation):
     """The results of a classifier. `confusion[t, p]` counts images of class t that were predicted as p."""
 
     classes: tuple[str, ...]
     scores: dict[str, float]
     confusion: np.ndarray
-    skipped: tuple[str, ...] = ()
     samples: tuple[Sample, ...] = ()
-    inputs: str = "images"  # what was measured, in a word
 
     @property
     def accuracy(self) -> float:
@@ -100,9 +102,7 @@ class Evaluation:
     def tables(self) -> list[Table]:
         """Of many classes, those that are predicted worst come first."""
         scores = self.per_class
-        order = worst_first(scores, "f1")
-        rows = [[name, *(f"{scores[name][head]:.4f}" for head in _HEADS), str(scores[name]["count"])] for name in order]
-        tables = [Table("Classes", ("class", *_HEADS, self.inputs), rows)]
+        tables = [Table("Classes", ("class", *_HEADS, self.inputs), score_rows(scores, _HEADS, "f1"))]
         if pairs := self.confused():
             errors = [(true, predicted, f"{count} of {scores[true]['count']}") for true, predicted, count in pairs]
             tables.append(Table("Most frequent errors", ("actual", "predicted", "how often"), errors))
@@ -111,10 +111,19 @@ class Evaluation:
     def plots(self) -> list[Plot]:
         return [Plot("confusion", "Confusion matrix", lambda: draw_confusion(self.classes, self.confusion))]
 
-    def cases(self, k: int) -> list[Case]:
+    def ranked(self) -> list[int]:
         """By the probability of the actual class; what was predicted rightly comes last."""
-        order = sorted(range(len(self.samples)), key=lambda at: self._badness(self.samples[at]))[:k]
-        return [self._case(at, self.samples[at]) for at in order]
+
+        def badness(at: int) -> tuple[bool, float]:
+            return self.samples[at].is_right, self.samples[at].actual_confidence
+
+        return sorted(range(len(self.samples)), key=badness)
+
+    def case(self, at: int) -> Case:
+        one = self.samples[at]
+        actual = f"{self.classes[one.actual]} ({percent(one.actual_confidence)})"
+        predicted = f"{self.classes[one.predicted]} ({percent(one.confidence)})"
+        return Case(at, one.file, actual, predicted, "", one.is_right)
 
     def wrong(self) -> list[dict[str, str]]:
         return [
@@ -125,43 +134,26 @@ class Evaluation:
                 "confidence": f"{one.confidence:.6f}",
                 "confidence_actual": f"{one.actual_confidence:.6f}",
             }
-            for one in sorted(self.samples, key=self._badness)
-            if one.actual != one.predicted
+            for one in (self.samples[at] for at in self.ranked())
+            if not one.is_right
         ]
 
-    def to_json(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         pairs = [{"actual": true, "predicted": predicted, "count": count} for true, predicted, count in self.confused()]
         wrong = [
             {**row, "confidence": float(row["confidence"]), "confidence_actual": float(row["confidence_actual"])}
             for row in self.wrong()
         ]
         return {
-            self.inputs: self.count,
-            "scores": self.scores,
-            "caveat": self.caveat,
             "classes": list(self.classes),
             "per_class": self.per_class,
             "confusion": self.confusion.tolist(),
             "confused": pairs,
             "wrong": wrong,
-            "skipped": list(self.skipped),
         }
 
-    def __str__(self) -> str:
-        classes = table_lines(self.tables()[0], "class", "classes")
-        scores = [f"{self.count} {self.inputs}", *score_lines(self.scores), *caveat_lines(self.caveat)]
-        return "\n".join([*scores, "", *classes, "", self.table()])
-
-    def _badness(self, sample: Sample) -> tuple[bool, float]:
-        return sample.actual == sample.predicted, sample.actual_confidence
-
-    def _case(self, at: int, sample: Sample) -> Case:
-        actual = f"{self.classes[sample.actual]} ({percent(sample.actual_confidence)})"
-        predicted = f"{self.classes[sample.predicted]} ({percent(sample.confidence)})"
-        return Case(at, sample.file, actual, predicted, "", sample.actual == sample.predicted)
-
-    def __repr__(self) -> str:
-        return in_brackets(self.scores)
+    def lines_below(self) -> list[str]:
+        return [*table_lines(self.tables()[0], "class", "classes"), "", self.table()]
 
 
 class Tally:
@@ -189,7 +181,7 @@ class Tally:
         total = int(self.confusion.sum())
         top = {f"top{TOP}": self.near / total} if len(self.confusion) > TOP else {}
         scores = {"accuracy": float(self.confusion.trace() / total), **top, "loss": self.loss / total}
-        return Evaluation(self.target.names, scores, self.confusion, skipped, tuple(self.samples))
+        return Evaluation(self.target.names, scores, self.confusion, tuple(self.samples), skipped=skipped)
 
 
 def _matrix(classes: Sequence[str], confusion: np.ndarray) -> str:

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from leaven.tasks import protocol
 from leaven.tasks.classification.target import Classes
-from leaven.terminal.visible import visible
+from leaven.tasks.reports import largest_first, percent, ranked_cells, share_lines
 
 SHOWN = 3
 
@@ -32,27 +32,17 @@ class Prediction(protocol.Prediction):
 
     def top(self, k: int = 5) -> list[tuple[str, float]]:
         """The k most likely classes with their probabilities, the most likely first."""
-        order = np.argsort(-self.probabilities, kind="stable")[:k]
-        return [(self.classes[index], float(self.probabilities[index])) for index in order]
+        return largest_first(self.classes, self.probabilities, k)
 
     def describe(self, top: int) -> str:
-        ranked = [(visible(label), share) for label, share in self.top(top)]
-        width = max(len(label) for label, _ in ranked)
-        return "\n".join(f"{label:<{width}}  {100 * share:5.1f} %" for label, share in ranked)
+        return "\n".join(share_lines(self.top(top)))
 
     def cells(self, top: int) -> dict[str, str]:
         """label, confidence; with more than one, also label_2, confidence_2 and so on."""
-        return self._ranked(top, "{:.6f}".format)
+        return ranked_cells(self.top(top), "label", "confidence", "{:.6f}".format)
 
     def shown_cells(self, top: int) -> dict[str, str]:
-        return self._ranked(top, lambda share: f"{100 * share:5.1f} %")
-
-    def _ranked(self, top: int, write: Any) -> dict[str, str]:
-        cells: dict[str, str] = {}
-        for rank, (label, share) in enumerate(self.top(top), 1):
-            end = f"_{rank}" if rank > 1 else ""
-            cells |= {f"label{end}": label, f"confidence{end}": write(share)}
-        return cells
+        return ranked_cells(self.top(top), "label", "confidence", lambda share: f"{100 * share:5.1f} %")
 
     def to_json(self, top: int) -> dict[str, Any]:
         ranked = [{"label": label, "confidence": share} for label, share in self.top(top)]
@@ -67,8 +57,3 @@ def predictions(outputs: Tensor, target: Classes) -> list[Prediction]:
     """The predictions from a batch of logits."""
     shares = outputs.double().softmax(dim=1).cpu().numpy()
     return [Prediction(target.names, np.asarray(row)) for row in shares]
-
-
-def percent(share: float) -> str:
-    """`97.1 %`."""
-    return f"{100 * share:.1f} %"

@@ -12,8 +12,6 @@ from leaven.formats.doubtful_labels import doubt_column
 from leaven.formats.target import BadTarget, Doubt, Kind, check_names, plain, shown, values_of
 
 LISTED = 12  # class names in a message
-_NAMES = ("classes", "categories")  # the attributes of a data set that may hold them
-_COUNTS = ("num_classes", "n_classes")
 
 
 @dataclass(frozen=True)
@@ -121,16 +119,8 @@ class Label:
     def told(self, dataset: Any) -> Classes | None:
         if self.names is not None:
             return Classes(self.names, self.column)
-        for attribute in _NAMES:
-            names = getattr(dataset, attribute, None)
-            if isinstance(names, Sequence) and not isinstance(names, str) and len(names) > 1:
-                # ImageNet's are tuples of words for the same thing
-                return Classes(tuple(", ".join(name) if isinstance(name, tuple) else str(name) for name in names))
-        for attribute in _COUNTS:
-            count = getattr(dataset, attribute, None)
-            if isinstance(count, int) and not isinstance(count, bool):
-                return Classes(tuple(str(number) for number in range(count)))
-        return None
+        names = classes_told_by(dataset)
+        return None if names is None else Classes(names)
 
     def read(self, given: Sequence[Any]) -> tuple[Classes, list[int]]:
         if self.names is not None:
@@ -159,6 +149,23 @@ class Label:
     def doubt(self, target: Classes, values: Sequence[int]) -> Doubt | None:
         counts = Counter(values)
         return doubt_column({name: counts[at] for at, name in enumerate(target.names)}, self.column)
+
+
+def classes_told_by(dataset: Any) -> tuple[str, ...] | None:
+    """The names of the classes that a user's dataset tells by an attribute, or their numbers."""
+    for attribute in ("classes", "categories"):
+        if names := names_told_by(dataset, attribute):
+            # ImageNet's are tuples of words for the same thing
+            return tuple(", ".join(name) if isinstance(name, tuple) else str(name) for name in names)
+    counts = [getattr(dataset, attribute, None) for attribute in ("num_classes", "n_classes")]
+    known = (count for count in counts if isinstance(count, int) and not isinstance(count, bool))
+    return next((tuple(map(str, range(count))) for count in known), None)
+
+
+def names_told_by(dataset: Any, attribute: str) -> Sequence[Any]:
+    """Two names or more in an attribute of a dataset; empty where it has none."""
+    names = getattr(dataset, attribute, None)
+    return names if isinstance(names, Sequence) and not isinstance(names, str) and len(names) > 1 else ()
 
 
 def _check(labels: Sequence[Any]) -> None:

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
@@ -14,17 +13,17 @@ from torchvision.ops import box_iou
 
 from leaven.pictures.bars import draw_bars
 from leaven.pictures.objects import Mark, draw_objects
+from leaven.tasks import protocol
 from leaven.tasks.detection.masks import bitmap
 from leaven.tasks.detection.metrics import SCORES, MeanAP, compared
 from leaven.tasks.detection.prediction import Prediction, mark, predictions
-from leaven.tasks.detection.samples import FIRST, counted
+from leaven.tasks.detection.samples import FIRST, counted, tensors_of
 from leaven.tasks.detection.target import Categories, Objects
 from leaven.tasks.guesses import nothing_found, nothing_right
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import caveat_lines, in_brackets, score_lines, table_lines, worst_first
+from leaven.tasks.reports import score_rows, table_lines
 
 OVERLAP = 0.5  # of the boxes of an object that was found with its own
-_HEADS = ("ap", "ap_50")
 
 
 @dataclass(frozen=True)
@@ -58,14 +57,13 @@ class Sample:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(protocol.Evaluation):
     """The results of a detector; `per_category` has the average precision of each category that occurred."""
 
     categories: tuple[str, ...]
     scores: dict[str, float]
     per_category: dict[str, dict[str, float]]
     samples: tuple[Sample, ...]
-    skipped: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
@@ -82,56 +80,36 @@ class Evaluation:
 
     def tables(self) -> list[Table]:
         """Of many categories, those that are found worst come first."""
-        scores = self.per_category
-        order = worst_first(scores, "ap")
-        rows = [
-            [name, *(f"{scores[name][head]:.4f}" for head in _HEADS), f"{scores[name]['count']:.0f}"] for name in order
-        ]
+        rows = score_rows(self.per_category, ("ap", "ap_50"), "ap")
         return [Table("Categories", ("category", "AP", "AP@50", "objects"), rows)]
 
     def plots(self) -> list[Plot]:
         bars = {name: (one["ap"], one["ap_50"]) for name, one in self.per_category.items()}
         return [Plot("categories", "Average precision", lambda: draw_bars(bars, ("AP", "AP@50")))]
 
-    def cases(self, k: int) -> list[Case]:
-        """By how many objects are missed or wrongly found."""
-        return [self._case(at) for at in self._worst()[:k]]
-
     def wrong(self) -> list[dict[str, str]]:
-        worst = (self.samples[at] for at in self._worst())
+        worst = (self.samples[at] for at in self.ranked())
         return [{**one.row(), "missed": str(one.missed), "wrong": str(one.wrong)} for one in worst if not one.is_right]
 
-    def _worst(self) -> list[int]:
+    def ranked(self) -> list[int]:
+        """By how many objects are missed or wrongly found."""
+
         def badness(at: int) -> tuple[bool, int]:
             sample = self.samples[at]
             return sample.is_right, -(sample.missed + sample.wrong)
 
         return sorted(range(len(self.samples)), key=badness)
 
-    def _case(self, at: int) -> Case:
+    def case(self, at: int) -> Case:
         sample = self.samples[at]
         row = sample.row()
         return Case(at, sample.file, row["actual"], row["predicted"], sample.note, sample.is_right, sample.drawn)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            "images": self.count,
-            "scores": self.scores,
-            "caveat": self.caveat,
-            "categories": list(self.categories),
-            "per_category": self.per_category,
-            "wrong": self.wrong(),
-            "skipped": list(self.skipped),
-        }
+    def details(self) -> dict[str, Any]:
+        return {"categories": list(self.categories), "per_category": self.per_category, "wrong": self.wrong()}
 
-    def __str__(self) -> str:
-        categories = table_lines(self.tables()[0], "category", "categories")
-        return "\n".join(
-            [f"{self.count} images", *score_lines(self.scores), *caveat_lines(self.caveat), "", *categories]
-        )
-
-    def __repr__(self) -> str:
-        return in_brackets(self.scores)
+    def lines_below(self) -> list[str]:
+        return table_lines(self.tables()[0], "category", "categories")
 
 
 class Tally:
@@ -147,10 +125,8 @@ class Tally:
     def add(self, outputs: Sequence[Mapping[str, Any]], values: Sequence[Objects], names: Sequence[str]) -> None:
         found = predictions(outputs, self.target)
         actual = [_in_pixels(value, output["size"]) for value, output in zip(values, outputs, strict=True)]
-        targets = [
-            _tensors(one, output["size"], has_masks=self.target.has_masks)
-            for one, output in zip(actual, outputs, strict=True)
-        ]
+        pairs = zip(actual, outputs, strict=True)
+        targets = [tensors_of(one, output["size"], has_masks=self.target.has_masks) for one, output in pairs]
         pair = compared(outputs, targets)
         for metric in filter(None, (self.boxes, self.masks)):
             metric.update(*pair)
@@ -163,7 +139,7 @@ class Tally:
         if self.masks is not None:
             of_masks, per_category = self._measured(self.masks)
             scores = {**{f"mask_{name}": value for name, value in of_masks.items()}, **scores}
-        return Evaluation(self.target.names, scores, per_category, tuple(self.samples), skipped)
+        return Evaluation(self.target.names, scores, per_category, tuple(self.samples), skipped=skipped)
 
     def _measured(self, metric: MeanAP) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
         """The scores, and those of each category that occurred."""
@@ -191,31 +167,13 @@ def _in_pixels(value: Objects, size: tuple[int, int]) -> Objects:
     if not value.is_relative:
         return value
     width, height = size
-
-    def moved(box: Sequence[float]) -> tuple[float, float, float, float]:
-        left, top, right, bottom = box
-        return left * width, top * height, right * width, bottom * height
-
-    def scaled(mask: Any) -> Any:
-        return None if mask is None else bitmap(mask, width, height, size)
-
-    return Objects(tuple(one._replace(box=moved(one.box), mask=scaled(one.mask)) for one in value.each))
-
-
-def _tensors(value: Objects, size: tuple[int, int], *, has_masks: bool) -> dict[str, Tensor]:
-    """The objects as the metrics take them."""
-    tensors: dict[str, Tensor] = {}
-    for prefix, each in (
-        ("", [o for o in value.each if not o.is_crowd]),
-        ("crowd_", [o for o in value.each if o.is_crowd]),
-    ):
-        tensors[f"{prefix}boxes"] = torch.tensor([one.box for one in each]).reshape(-1, 4)
-        tensors[f"{prefix}labels"] = torch.tensor([one.category + FIRST for one in each], dtype=torch.int64)
-    if has_masks:
-        width, height = size
-        masks = [bitmap(one.mask, width, height) for one in value.each if not one.is_crowd]
-        tensors["masks"] = torch.from_numpy(np.stack(masks)) if masks else torch.zeros((0, height, width))
-    return tensors
+    each = []
+    for one in value.each:
+        left, top, right, bottom = one.box
+        box = left * width, top * height, right * width, bottom * height
+        mask = None if one.mask is None else bitmap(one.mask, width, height, size)
+        each.append(one._replace(box=box, mask=mask))
+    return Objects(tuple(each))
 
 
 def _sample(name: str, found: Prediction, actual: Objects, names: tuple[str, ...]) -> Sample:

@@ -5,16 +5,13 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch import Tensor, distributed, nn
+from torch import Tensor, nn
 from torchmetrics.detection import MeanAveragePrecision
 
-from leaven.runtime.data.batches import Split
-from leaven.runtime.run.run import Run
-from leaven.tasks import scoring
 from leaven.tasks.detection.masks import CERTAIN
 from leaven.tasks.detection.samples import one_by_one
-from leaven.tasks.guesses import NoObjects
-from leaven.tasks.scoring import EvalStep, Judgement, Metrics
+from leaven.tasks.guesses import NoObjects, of_all_processes
+from leaven.tasks.scoring import Evaluate, Judgement
 
 SCORES = ("map", "map_50", "map_75", "mar_100")
 Found = Sequence[Mapping[str, Tensor]]
@@ -39,9 +36,7 @@ class MeanAP(MeanAveragePrecision):
         fewer than another."""
         for state in self._reductions:
             own = [one.cpu() if isinstance(one, Tensor) else one for one in getattr(self, state)]
-            gathered: list[Any] = [None] * distributed.get_world_size(process_group)
-            distributed.all_gather_object(gathered, own, group=process_group)
-            setattr(self, state, [one for each in gathered for one in each])
+            setattr(self, state, of_all_processes(own, process_group))
 
     def compute(self) -> dict[str, Tensor]:
         """0 where there are no objects to be found."""
@@ -60,11 +55,6 @@ class MaskAP(MeanAP):
 
 def found_in(model: nn.Module, batch: tuple[Any, Any]) -> Any:
     return one_by_one(model, batch[0])
-
-
-def evaluate(run: Run, model: nn.Module, split: Split, metrics: Metrics, step: EvalStep = found_in) -> dict[str, float]:
-    """The scores of a detector over one split of the data: `{"val.map": 0.31, "val.map_50": 0.52}`."""
-    return scoring.evaluate(run, model, split, metrics, None, step, Judgement(NoObjects(), compared))
 
 
 def compared(outputs: Found, targets: Found) -> tuple[list[dict[str, Tensor]], list[dict[str, Tensor]]]:
@@ -94,3 +84,6 @@ def _actual(target: Mapping[str, Tensor]) -> dict[str, Tensor]:
         blank = masks.new_zeros((len(crowds), *masks.shape[1:]))
         actual["masks"] = torch.cat([masks, blank]).bool()
     return actual
+
+
+evaluate = Evaluate(lambda target: Judgement(NoObjects(), compared), found_in)  # {"val.map": 0.31, "val.map_50": 0.52}

@@ -12,7 +12,7 @@ from leaven.pictures.objects import Mark, draw_objects
 from leaven.tasks import protocol
 from leaven.tasks.detection.samples import FIRST, counted
 from leaven.tasks.detection.target import Box, Categories
-from leaven.terminal.visible import visible
+from leaven.tasks.reports import percent, share_lines
 
 THRESHOLD = 0.5  # confidence from which objects are reported
 _EDGES = ("left", "top", "right", "bottom")
@@ -33,7 +33,7 @@ class Detection:
         return {"label": self.label, "score": self.score, "box": [round(edge, 2) for edge in self.box], **area}
 
     def __repr__(self) -> str:
-        return f"<{self.label} {100 * self.score:.1f} % at {_edges(self.box)}>"
+        return f"<{self.label} {percent(self.score)} at {_edges(self.box)}>"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -78,10 +78,8 @@ class Prediction(protocol.Prediction):
         objects = self.above()[:top]
         if not objects:
             return "no object"
-        labels = [visible(one.label) for one in objects]
-        wide = max(map(len, labels))
-        rows = zip(labels, objects, strict=True)
-        return "\n".join(f"{label:<{wide}}  {100 * one.score:5.1f} %  {_edges(one.box)}" for label, one in rows)
+        lines = share_lines([(one.label, one.score) for one in objects])
+        return "\n".join(f"{line}  {_edges(one.box)}" for line, one in zip(lines, objects, strict=True))
 
     def cells(self, top: int) -> dict[str, str]:
         return {"objects": counted(dict(Counter(one.label for one in self.above()[:top])))}

@@ -38,20 +38,7 @@ class Samples:
         for marked in () if value.is_relative else value.each:  # before an image is read, its size is often not known
             if fault := box_fault(marked.box, (width, height)):
                 raise BadSample("", fault, "boxes are in pixels: left, top, right, bottom")
-        scale = (width, height) if value.is_relative else (1, 1)
-        single = [marked for marked in value.each if not marked.is_crowd]
-        crowds = [marked for marked in value.each if marked.is_crowd]
-        target = {
-            "boxes": _boxes(single, scale, (height, width)),
-            "labels": _labels(single),
-            "crowd_boxes": _boxes(crowds, scale, (height, width)),
-            "crowd_labels": _labels(crowds),
-        }
-        if self.has_masks:
-            masks = [_mask(marked, (width, height), scale) for marked in single]
-            stacked = torch.from_numpy(np.stack(masks)) if masks else torch.zeros((0, height, width), dtype=torch.uint8)
-            target["masks"] = tv_tensors.Mask(stacked)
-        return image, target
+        return image, tensors_of(value, (width, height), has_masks=self.has_masks)
 
     def inputs(self, images: Sequence[Any]) -> list[Tensor]:
         for image in images:
@@ -87,6 +74,24 @@ class Samples:
         return moved
 
 
+def tensors_of(value: Objects, size: tuple[int, int], *, has_masks: bool) -> dict[str, Any]:
+    """The objects in an image of that width and height, as they are trained on and measured."""
+    width, height = size
+    scale = size if value.is_relative else (1, 1)
+    single = [one for one in value.each if not one.is_crowd]
+    target: dict[str, Any] = {}
+    for prefix, each in (("", single), ("crowd_", [one for one in value.each if one.is_crowd])):
+        boxes = torch.tensor([one.box for one in each], dtype=torch.float32).reshape(-1, 4)
+        boxes = boxes * torch.tensor([*scale, *scale])
+        target[f"{prefix}boxes"] = tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(height, width))
+        target[f"{prefix}labels"] = torch.tensor([one.category + FIRST for one in each], dtype=torch.int64)
+    if has_masks:
+        masks = [_mask(one, size, scale) for one in single]
+        stacked = torch.from_numpy(np.stack(masks)) if masks else torch.zeros((0, height, width), dtype=torch.uint8)
+        target["masks"] = tv_tensors.Mask(stacked)
+    return target
+
+
 def _mask(one: Object, size: tuple[int, int], scale: tuple[int, int]) -> np.ndarray:
     """The pixels of an object."""
     if one.mask is None:
@@ -109,16 +114,6 @@ def one_by_one(model: Callable[[Any], Any], images: Sequence[Tensor]) -> list[di
 def counted(counts: Mapping[str, int]) -> str:
     """`2 car, 1 person`."""
     return ", ".join(f"{count} {name}" for name, count in counts.items()) or "no object"
-
-
-def _boxes(objects: Sequence[Object], scale: tuple[int, int], canvas: tuple[int, int]) -> Any:
-    boxes = torch.tensor([one.box for one in objects], dtype=torch.float32).reshape(-1, 4)
-    boxes = boxes * torch.tensor([*scale, *scale])
-    return tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=canvas)
-
-
-def _labels(objects: Sequence[Object]) -> Tensor:
-    return torch.tensor([one.category + FIRST for one in objects], dtype=torch.int64)
 
 
 def _sound(target: Mapping[str, Any]) -> dict[str, Tensor]:

@@ -40,6 +40,7 @@ class Categories:
     """The categories in the order of the outputs."""
 
     names: tuple[str, ...]
+    columns: ClassVar[tuple[str, ...]] = ()
     task: ClassVar[str] = "detection"
     kind: ClassVar[Kind] = "boxes"
     has_masks: ClassVar[bool] = False
@@ -47,10 +48,6 @@ class Categories:
     @property
     def brief(self) -> str:
         return f"{len(self.names)} categor{'y' if len(self.names) == 1 else 'ies'}"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ()
 
     def value(self, given: Any) -> Objects:
         """The objects of a sample: `{"boxes": …, "labels": …}` as torchvision has them, or a list of objects."""
@@ -136,11 +133,8 @@ class Annotations:
 
     argument: ClassVar[str] = "boxes"
     attribute: ClassVar[str] = "classes"
+    columns: ClassVar[tuple[str, ...]] = ()
     target: ClassVar[type[Categories]] = Categories
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ()
 
     def told(self, dataset: Any) -> Categories | None:
         names = getattr(dataset, self.attribute, None)

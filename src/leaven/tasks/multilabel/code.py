@@ -1,13 +1,9 @@
 """The code of multi-label classification: what needs torch."""
 
-from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from leaven.formats.target import Known
-from leaven.runtime.data.datasets import Dataset, image_folder
 from leaven.runtime.data.samples import Labelled as Samples
 from leaven.tasks.guesses import LabelFrequencies
 from leaven.tasks.multilabel.evaluation import Evaluation, Tally
@@ -15,7 +11,7 @@ from leaven.tasks.multilabel.prediction import Prediction, predictions
 from leaven.tasks.multilabel.target import LabelSet
 from leaven.tasks.protocol import Description
 from leaven.tasks.reports import names_on_card
-from leaven.tasks.rows import row, row_size
+from leaven.tasks.rows import exported, folder, row, row_size
 from leaven.tasks.scoring import Evaluate, Judgement, Mean, Metrics
 
 __all__ = [
@@ -38,19 +34,10 @@ def measured(outputs: Tensor, targets: Tensor, target: LabelSet) -> tuple[Tensor
     return outputs.sigmoid(), targets.int()
 
 
-def exported(model: nn.Module, target: LabelSet) -> nn.Module:
-    return model
-
-
-def folder(path: Path, target: LabelSet, columns: Sequence[str]) -> Dataset:
-    return image_folder(path, target=Known(target, tuple(columns) or target.columns))
-
-
 def describe(target: LabelSet, inputs: str) -> Description:
     return Description(
         purpose=f"says which of {len(target.names)} labels {inputs} have",
         title="Labels",
         outputs=names_on_card(target.names),
-        outputs_name="logits",
         example=".labels",
     )

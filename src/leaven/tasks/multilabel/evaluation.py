@@ -3,32 +3,32 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any
 
 import numpy as np
 from torch import Tensor
 
 from leaven.pictures.bars import draw_bars
+from leaven.tasks import protocol
 from leaven.tasks.guesses import same_labels
 from leaven.tasks.multilabel.prediction import THRESHOLD
 from leaven.tasks.multilabel.target import LabelSet
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import caveat_lines, finite, in_brackets, score_lines, table_lines, worst_first
+from leaven.tasks.reports import percent, score_rows, table_lines
 
 _HEADS = ("precision", "recall", "f1", "average_precision")
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(protocol.Evaluation):
     """The actual labels and the predicted probabilities, one row per image and one column per label."""
 
     names: tuple[str, ...]
     actual: np.ndarray
     probabilities: np.ndarray
-    skipped: tuple[str, ...] = ()
     files: tuple[str, ...] = ()
     separator: str = ";"
-    inputs: str = "images"  # what was measured, in a word
 
     @property
     def count(self) -> int:
@@ -77,78 +77,59 @@ class Evaluation:
         predicted = self.predicted
         if (predicted != predicted[0]).any() or not (self.actual != self.actual[0]).any():
             return ""
-        return same_labels([name for name, is_so in zip(self.names, predicted[0], strict=True) if is_so], self.count)
+        return same_labels(list(compress(self.names, predicted[0])), self.count)
 
     def tables(self) -> list[Table]:
         """Of many labels, those that are predicted worst come first."""
-        scores = self.per_label
-        order = worst_first(scores, "f1")
-        rows = [[name, *(f"{scores[name][head]:.4f}" for head in _HEADS), str(scores[name]["count"])] for name in order]
+        rows = score_rows(self.per_label, _HEADS, "f1")
         return [Table("Labels", ("label", "precision", "recall", "f1", "avg precision", self.inputs), rows)]
 
     def plots(self) -> list[Plot]:
-        scores = self.per_label
-        bars = {name: (scores[name]["precision"], scores[name]["recall"]) for name in scores}
+        bars = {name: (one["precision"], one["recall"]) for name, one in self.per_label.items()}
         return [Plot("labels", "Precision and recall", lambda: draw_bars(bars, ("precision", "recall")))]
 
-    def cases(self, k: int) -> list[Case]:
-        """By the mean cross-entropy over the labels."""
-        return [self._case(at) for at in self._worst()[:k]]
-
     def wrong(self) -> list[dict[str, str]]:
-        rows = (self._labels(at) for at in self._worst() if self._is_wrong(at))
         return [
             {key: value if isinstance(value, str) else self.separator.join(value) for key, value in row.items()}
-            for row in rows
+            for row in self._wrong()
         ]
 
-    def _worst(self) -> list[int]:
-        """The images, from the one with the largest loss."""
+    def ranked(self) -> list[int]:
+        """By the mean cross-entropy over the labels."""
         likely = np.where(self.actual, self.probabilities, 1 - self.probabilities)
         loss = -np.log(np.clip(likely, 1e-12, 1)).mean(axis=1)
         return [int(at) for at in np.argsort(-loss, kind="stable")] if self.files else []
 
-    def _is_wrong(self, at: int) -> bool:
-        return bool((self.predicted[at] != self.actual[at]).any())
+    def _wrong(self) -> list[dict[str, Any]]:
+        is_wrong = (self.predicted != self.actual).any(axis=1)
+        return [self._labels(at) for at in self.ranked() if is_wrong[at]]
 
     def _labels(self, at: int) -> dict[str, Any]:
         """The actual and the predicted labels of an image."""
         return {
             "file": self.files[at],
-            "actual": [name for name, is_so in zip(self.names, self.actual[at], strict=True) if is_so],
-            "predicted": [name for name, is_so in zip(self.names, self.predicted[at], strict=True) if is_so],
+            "actual": list(compress(self.names, self.actual[at])),
+            "predicted": list(compress(self.names, self.predicted[at])),
         }
 
-    def _case(self, at: int) -> Case:
+    def case(self, at: int) -> Case:
         labels = self._labels(at)
         marks = zip(self.names, self.actual[at], self.predicted[at], self.probabilities[at], strict=True)
         shares = [
-            f"{'missed' if is_so else 'wrongly'} {name} ({100 * share:.1f} %)"
+            f"{'missed' if is_so else 'wrongly'} {name} ({percent(share)})"
             for name, is_so, is_predicted, share in marks
             if is_so != is_predicted
         ]
         actual, predicted = (", ".join(labels[key]) or "no label" for key in ("actual", "predicted"))
         return Case(at, labels["file"], actual, predicted, ", ".join(shares), not shares)
 
-    def to_json(self) -> dict[str, Any]:
-        return {
-            self.inputs: self.count,
-            "scores": finite(self.scores),
-            "caveat": self.caveat,
-            "labels": list(self.names),
-            "per_label": self.per_label,
-            "wrong": [self._labels(at) for at in self._worst() if self._is_wrong(at)],
-            "skipped": list(self.skipped),
-        }
+    def details(self) -> dict[str, Any]:
+        return {"labels": list(self.names), "per_label": self.per_label, "wrong": self._wrong()}
 
-    def __str__(self) -> str:
-        scores = [f"{self.count} {self.inputs}", *score_lines(self.scores), *caveat_lines(self.caveat)]
+    def lines_below(self) -> list[str]:
         if not self.per_label:
-            return "\n".join([*scores, "", f"none of the {self.inputs} has a label that the model knows"])
-        return "\n".join([*scores, "", *table_lines(self.tables()[0], "label", "labels")])
-
-    def __repr__(self) -> str:
-        return in_brackets(self.scores)
+            return [f"none of the {self.inputs} has a label that the model knows"]
+        return table_lines(self.tables()[0], "label", "labels")
 
 
 def average_precision(actual: np.ndarray, scores: np.ndarray) -> float:
@@ -176,4 +157,5 @@ class Tally:
 
     def result(self, skipped: tuple[str, ...]) -> Evaluation:
         actual, probabilities = np.array(self.actual) > 0, np.array(self.probabilities)
-        return Evaluation(self.target.names, actual, probabilities, skipped, tuple(self.files), self.target.separator)
+        files, separator = tuple(self.files), self.target.separator
+        return Evaluation(self.target.names, actual, probabilities, files, separator, skipped=skipped)

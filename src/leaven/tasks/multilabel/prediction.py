@@ -8,7 +8,7 @@ from torch import Tensor
 
 from leaven.tasks import protocol
 from leaven.tasks.multilabel.target import LabelSet
-from leaven.terminal.visible import visible
+from leaven.tasks.reports import largest_first, percent, share_lines
 
 THRESHOLD = 0.5
 
@@ -36,8 +36,7 @@ class Prediction(protocol.Prediction):
 
     def top(self, k: int = 5) -> list[tuple[str, float]]:
         """The k most likely labels with their probabilities, the most likely first."""
-        order = np.argsort(-self.probabilities, kind="stable")[:k]
-        return [(self.names[index], float(self.probabilities[index])) for index in order]
+        return largest_first(self.names, self.probabilities, k)
 
     def __getitem__(self, name: str) -> float:
         """The probability of a label."""
@@ -45,9 +44,7 @@ class Prediction(protocol.Prediction):
 
     def describe(self, top: int) -> str:
         likely = self.above(self.threshold)
-        ranked = [(visible(name), share) for name, share in likely or self.top(top)]
-        width = max(len(name) for name, _ in ranked)
-        lines = [f"{name:<{width}}  {100 * share:5.1f} %" for name, share in ranked]
+        lines = share_lines(likely or self.top(top))
         return "\n".join(lines if likely else ["no label; the most likely are:", *lines])
 
     def cells(self, top: int) -> dict[str, str]:
@@ -55,7 +52,7 @@ class Prediction(protocol.Prediction):
         return self._cells("{:.6f}".format)
 
     def shown_cells(self, top: int) -> dict[str, str]:
-        return self._cells(lambda share: f"{100 * share:.1f} %")
+        return self._cells(percent)
 
     def _cells(self, write: Any) -> dict[str, str]:
         likely = self.above(self.threshold)
@@ -69,7 +66,7 @@ class Prediction(protocol.Prediction):
         return {"labels": ranked(self.above(self.threshold)), "top": ranked(self.top(top))}
 
     def __repr__(self) -> str:
-        found = ", ".join(f"{name} {100 * share:.1f} %" for name, share in self.above(self.threshold))
+        found = ", ".join(f"{name} {percent(share)}" for name, share in self.above(self.threshold))
         return f"<Prediction: {found or 'no label'}>"
 
 

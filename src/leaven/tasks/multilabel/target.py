@@ -1,14 +1,14 @@
 """The target of multi-label classification: a yes or no for each of several labels."""
 
 import difflib
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress
 from typing import Any, ClassVar
 
 from leaven.formats.doubtful_labels import FEWEST, SEPARATORS, doubt_spelling, separator_in
-from leaven.formats.target import BadTarget, Doubt, Kind, check_names, shown, values_of
-from leaven.tasks.classification.target import in_order, listed
+from leaven.formats.target import BadTarget, Doubt, Kind, check_names, each_sample, shown, values_of
+from leaven.tasks.classification.target import in_order, listed, names_told_by
 
 Bits = tuple[float, ...]  # a 0 or 1 for each label
 SEPARATOR = ";"
@@ -53,7 +53,7 @@ class LabelSet:
         return tuple(float(name in given) for name in self.names)
 
     def plain(self, value: Bits) -> list[str]:
-        return [name for name, bit in zip(self.names, value, strict=True) if bit]
+        return list(compress(self.names, value))
 
     def fitted(self, values: Sequence[Bits], train: Sequence[int]) -> tuple["LabelSet", Sequence[Bits]]:
         return self, values
@@ -101,10 +101,8 @@ class Labels:
         object.__setattr__(self, "columns", columns)
 
     def told(self, dataset: Any) -> LabelSet | None:
-        names = getattr(dataset, self.attribute, None)
-        if isinstance(names, Sequence) and not isinstance(names, str) and len(names) > 1:
-            return LabelSet(tuple(map(str, names)))
-        return None
+        names = names_told_by(dataset, self.attribute)
+        return LabelSet(tuple(map(str, names))) if names else None
 
     def read(self, given: Sequence[Any]) -> tuple[LabelSet, list[Bits]]:
         columns = tuple(self.columns)
@@ -133,17 +131,11 @@ class Labels:
 
     def _names(self, given: Sequence[Any]) -> tuple[str, ...]:
         """The different labels, in order; where every sample has as many zeros and ones, these are numbered."""
-        lists = []
-        for at, row in enumerate(given):
-            with _located(at):
-                lists.append(as_labels(row, self.separator))
+        lists = each_sample(lambda row: as_labels(row, self.separator), given)
         widths = {len(labels) for labels in lists}
         if len(widths) == 1 and min(widths) > 1 and all(_is_bit(bit) for labels in lists for bit in labels):
             return tuple(str(number) for number in range(min(widths)))
-        names: set[str] = set()
-        for at, labels in enumerate(lists):
-            with _located(at):
-                names.update(map(_name, labels))
+        names = {name for some in each_sample(lambda labels: list(map(_name, labels)), lists) for name in some}
         if names <= {"0", "1"}:
             column = self.columns[0]
             has = f"only 0 and 1 as `{column}`" if names else "no labels at all"
@@ -158,15 +150,6 @@ class Labels:
                 help = f'say what separates labels: `label_separator="{separator}"`'
             raise BadTarget("wrong-label", f"has only the label `{shown(name)}`", help)
         return tuple(in_order(names))
-
-
-@contextmanager
-def _located(at: int) -> Iterator[None]:
-    """While the labels of a sample are read: a BadTarget says at which one."""
-    try:
-        yield
-    except BadTarget as bad:
-        raise BadTarget(bad.id, bad.fact, bad.help, at=at) from None
 
 
 def as_labels(given: Any, separator: str) -> Sequence[Any]:

@@ -1,22 +1,18 @@
 """The code of regression: what needs torch."""
 
 import json
-from collections.abc import Sequence
 from functools import partial
-from pathlib import Path
 
 import torch
 from torch import Tensor, nn
 
-from leaven.formats.target import Known
-from leaven.runtime.data.datasets import Dataset, image_folder
 from leaven.runtime.data.samples import Labelled as Samples
 from leaven.tasks.guesses import TrainingMean
 from leaven.tasks.protocol import Description
 from leaven.tasks.regression.evaluation import Evaluation, Tally
 from leaven.tasks.regression.prediction import Prediction, in_units, predictions
 from leaven.tasks.regression.target import Quantities
-from leaven.tasks.rows import row, row_size
+from leaven.tasks.rows import folder, row, row_size
 from leaven.tasks.scoring import Evaluate, Judgement, Mean, Metrics
 from leaven.terminal.visible import as_code, in_markdown, visible
 
@@ -60,10 +56,6 @@ class InUnits(nn.Module):
 
 def exported(model: nn.Module, target: Quantities) -> nn.Module:
     return InUnits(model, target).eval()
-
-
-def folder(path: Path, target: Quantities, columns: Sequence[str]) -> Dataset:
-    return image_folder(path, target=Known(target, tuple(columns) or target.columns))
 
 
 def describe(target: Quantities, inputs: str) -> Description:

@@ -9,26 +9,25 @@ import numpy as np
 from torch import Tensor
 
 from leaven.pictures.scatter import draw_scatter
+from leaven.tasks import protocol
 from leaven.tasks.guesses import same_numbers
 from leaven.tasks.protocol import Case, Plot, Table
 from leaven.tasks.regression.prediction import digits, in_units
 from leaven.tasks.regression.target import Quantities
-from leaven.tasks.reports import aligned, caveat_lines, finite, in_brackets, score_lines
+from leaven.tasks.reports import aligned
 from leaven.terminal.score_text import score_text
 
 WORST = 10
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(protocol.Evaluation):
     """The actual and the predicted numbers, one row per image and one column per name."""
 
     target: Quantities
     files: tuple[str, ...]
     actual: np.ndarray
     predicted: np.ndarray
-    skipped: tuple[str, ...] = ()
-    inputs: str = "images"  # what was measured, in a word
 
     @property
     def count(self) -> int:
@@ -69,11 +68,11 @@ class Evaluation:
 
     def worst(self, k: int = WORST) -> list[tuple[str, dict[str, float], dict[str, float]]]:
         """The k images with the largest errors, in standard deviations: file, actual and predicted numbers."""
-        order = self._order()[:k]
+        order = self.ranked()[:k]
         return [(self.files[at], self._row(self.actual[at]), self._row(self.predicted[at])) for at in order]
 
-    def _order(self) -> list[int]:
-        """The images, from the one with the largest error."""
+    def ranked(self) -> list[int]:
+        """By the largest error, in standard deviations."""
         scale = np.array([std for _, std in self.target.scales])
         errors = (np.abs(self.predicted - self.actual) / scale).max(axis=1)
         return [int(at) for at in np.argsort(-errors, kind="stable")]
@@ -86,10 +85,6 @@ class Evaluation:
         pairs = {name: (self.actual[:, i], self.predicted[:, i]) for i, name in enumerate(self.target.names)}
         return [Plot("scatter", "Actual and predicted", lambda: draw_scatter(pairs))]
 
-    def cases(self, k: int) -> list[Case]:
-        """By the largest error, in standard deviations."""
-        return [self._case(at) for at in self._order()[:k]]
-
     def wrong(self) -> list[dict[str, str]]:
         """All images: no number is quite right."""
         rows = []
@@ -100,7 +95,7 @@ class Evaluation:
             rows.append(row)
         return rows
 
-    def _case(self, at: int) -> Case:
+    def case(self, at: int) -> Case:
         actual, predicted = self.actual[at], self.predicted[at]
         off = f"off by {digits(predicted[0] - actual[0], self.target.scales[0][1])}" if len(predicted) == 1 else ""
         return Case(at, self.files[at], self._text(actual), self._text(predicted), off, is_right=False)
@@ -115,25 +110,17 @@ class Evaluation:
     def _row(self, numbers: np.ndarray) -> dict[str, float]:
         return dict(zip(self.target.names, map(float, numbers), strict=True))
 
-    def to_json(self) -> dict[str, Any]:
+    def details(self) -> dict[str, Any]:
         all_worst = self.worst(self.count)
         images = [{"file": file, "actual": actual, "predicted": predicted} for file, actual, predicted in all_worst]
-        return {
-            self.inputs: self.count,
-            "scores": finite(self.scores),
-            "caveat": self.caveat,
-            "worst": images[:WORST],
-            "wrong": images,
-            "skipped": list(self.skipped),
-        }
+        return {"worst": images[:WORST], "wrong": images}
 
-    def __str__(self) -> str:
-        table = aligned([["", "mae", "rmse", "r2"], *self.tables()[0].rows])
-        scores = score_lines(self.scores) if len(self.target.names) == 1 else table
-        lines = [f"{self.count} {self.inputs}", *scores, *caveat_lines(self.caveat)]
-        return "\n".join([*lines, "", "largest errors", *self._worst_lines()])
+    def score_lines(self) -> list[str]:
+        if len(self.target.names) == 1:
+            return super().score_lines()
+        return aligned([["", "mae", "rmse", "r2"], *self.tables()[0].rows])
 
-    def _worst_lines(self) -> list[str]:
+    def lines_below(self) -> list[str]:
         names = self.target.names
         heads = [f"{word} {name}" if len(names) > 1 else word for name in names for word in ("actual", "predicted")]
         spread = dict(zip(names, (std for _, std in self.target.scales), strict=True))
@@ -141,10 +128,7 @@ class Evaluation:
         for file, actual, predicted in self.worst():
             pairs = [(number, spread[name]) for name in names for number in (actual[name], predicted[name])]
             rows.append([file, *(digits(number, std) for number, std in pairs)])
-        return aligned([["file", *heads], *rows])
-
-    def __repr__(self) -> str:
-        return in_brackets(self.scores)
+        return ["largest errors", *aligned([["file", *heads], *rows])]
 
 
 class Tally:
@@ -162,4 +146,5 @@ class Tally:
         self.predicted += in_units(outputs.double(), self.target).tolist()
 
     def result(self, skipped: tuple[str, ...]) -> Evaluation:
-        return Evaluation(self.target, tuple(self.files), np.array(self.actual), np.array(self.predicted), skipped)
+        numbers = np.array(self.actual), np.array(self.predicted)
+        return Evaluation(self.target, tuple(self.files), *numbers, skipped=skipped)

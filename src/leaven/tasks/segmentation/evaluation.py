@@ -11,10 +11,11 @@ from PIL import Image
 from torch import Tensor
 
 from leaven.pictures.confusion import draw_confusion
+from leaven.tasks import protocol
 from leaven.tasks.guesses import one_class_of_pixels, shown
 from leaven.tasks.protocol import Case, Plot, Table
-from leaven.tasks.reports import aligned, caveat_lines, finite, in_brackets, score_lines
-from leaven.tasks.segmentation.masks import confusion, ious, named, read_mask
+from leaven.tasks.reports import aligned, finite
+from leaven.tasks.segmentation.masks import confusion, ious, mean_iou, read_mask
 from leaven.tasks.segmentation.overlay import overlay
 from leaven.tasks.segmentation.target import MaskClasses
 from leaven.terminal.score_text import score_text
@@ -41,13 +42,12 @@ class Measured:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Evaluation:
+class Evaluation(protocol.Evaluation):
     """The pixels of all images by actual and predicted class."""
 
     target: MaskClasses
     matrix: np.ndarray
     images: tuple[Measured, ...]
-    skipped: tuple[str, ...] = ()
 
     @property
     def count(self) -> int:
@@ -56,9 +56,8 @@ class Evaluation:
     @property
     def scores(self) -> dict[str, float]:
         """The mean IoU of the classes, and the share of the pixels that are right."""
-        by_class = ious(self.matrix)
-        mean = float(np.nanmean(by_class)) if np.isfinite(by_class).any() else math.nan
-        return {"iou": mean, "accuracy": float(np.trace(self.matrix) / max(1, self.matrix.sum()))}
+        accuracy = float(np.trace(self.matrix) / max(1, self.matrix.sum()))
+        return {"iou": mean_iou(self.matrix, math.nan), "accuracy": accuracy}
 
     @property
     def per_class(self) -> dict[str, dict[str, float]]:
@@ -68,8 +67,8 @@ class Evaluation:
             precision, recall = right / self.matrix.sum(axis=0), right / self.matrix.sum(axis=1)
             share = self.matrix.sum(axis=1) / max(1, self.matrix.sum())
         columns = {"iou": ious(self.matrix), "precision": precision, "recall": recall, "share": share}
-        by_column = {word: named(values, self.target) for word, values in columns.items()}
-        return {name: {word: values[name] for word, values in by_column.items()} for name in self.target.names}
+        names = enumerate(self.target.names)
+        return {name: {word: float(values[at]) for word, values in columns.items()} for at, name in names}
 
     @property
     def caveat(self) -> str:
@@ -87,8 +86,8 @@ class Evaluation:
         comparison = f"accuracy {score_text(scores['accuracy'])} against {score_text(share)}"
         return f"no better than always predicting {shown(self.target.names[most])}: {comparison}"
 
-    def _order(self) -> list[int]:
-        """The images, from the one with the lowest IoU."""
+    def ranked(self) -> list[int]:
+        """By the mean IoU of the classes in the image."""
         return [int(at) for at in np.argsort([each.iou for each in self.images], kind="stable")]
 
     def tables(self) -> list[Table]:
@@ -99,11 +98,7 @@ class Evaluation:
         names, matrix = self.target.names, self.matrix
         return [Plot("confusion", "Actual and predicted classes of pixels", lambda: draw_confusion(names, matrix))]
 
-    def cases(self, k: int) -> list[Case]:
-        """By the mean IoU of the classes in the image."""
-        return [self._case(at) for at in self._order()[:k]]
-
-    def _case(self, at: int) -> Case:
+    def case(self, at: int) -> Case:
         image = self.images[at]
         actual, predicted = (self._classes(mask) for mask in (image.actual, image.predicted))
         draw = partial(image.drawn, target=self.target)
@@ -116,28 +111,23 @@ class Evaluation:
 
     def wrong(self) -> list[dict[str, str]]:
         """All images: hardly any is right in every pixel."""
-        return [{"file": self.images[at].file, "iou": f"{self.images[at].iou:.6f}"} for at in self._order()]
+        return [{"file": one.file, "iou": f"{one.iou:.6f}"} for one in self._worst_images()]
 
-    def to_json(self) -> dict[str, Any]:
-        images = [{"file": self.images[at].file, "iou": self.images[at].iou} for at in self._order()]
+    def _worst_images(self) -> list[Measured]:
+        return [self.images[at] for at in self.ranked()]
+
+    def details(self) -> dict[str, Any]:
+        images = [{"file": one.file, "iou": one.iou} for one in self._worst_images()]
         return {
-            "images": self.count,
-            "scores": finite(self.scores),
-            "caveat": self.caveat,
             "classes": {name: finite(values) for name, values in self.per_class.items()},
             "worst": images[:WORST],
             "wrong": images,
-            "skipped": list(self.skipped),
         }
 
-    def __str__(self) -> str:
-        lines = [f"{self.count} images", *score_lines(self.scores), *caveat_lines(self.caveat)]
-        worst = [[self.images[at].file, f"{self.images[at].iou:.4f}"] for at in self._order()[:WORST]]
-        lines += ["", *aligned([["", "iou", "precision", "recall", "share"], *self.tables()[0].rows])]
-        return "\n".join([*lines, "", *aligned([["lowest", "iou"], *worst])])
-
-    def __repr__(self) -> str:
-        return in_brackets(self.scores)
+    def lines_below(self) -> list[str]:
+        classes = aligned([["", "iou", "precision", "recall", "share"], *self.tables()[0].rows])
+        worst = [[one.file, f"{one.iou:.4f}"] for one in self._worst_images()[:WORST]]
+        return [*classes, "", *aligned([["lowest", "iou"], *worst])]
 
 
 class Tally:
@@ -154,12 +144,11 @@ class Tally:
             actual = read_mask(value, (predicted.shape[1], predicted.shape[0]))
             matrix = confusion(actual, predicted, len(self.target.names))
             self.matrix += matrix
-            by_class = ious(matrix)
-            mean = float(np.nanmean(by_class)) if np.isfinite(by_class).any() else 1.0  # nothing to say, nothing said
+            mean = mean_iou(matrix, 1.0)  # nothing to say, nothing said
             self.images.append(Measured(name, mean, _smaller(actual), _smaller(predicted)))
 
     def result(self, skipped: tuple[str, ...]) -> Evaluation:
-        return Evaluation(self.target, self.matrix, tuple(self.images), skipped)
+        return Evaluation(self.target, self.matrix, tuple(self.images), skipped=skipped)
 
 
 def _smaller(mask: np.ndarray) -> np.ndarray:

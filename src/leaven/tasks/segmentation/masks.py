@@ -3,7 +3,6 @@
 While a mask is moved, its classes count from 1 and 0 is no class: what a rotation or padding adds is 0, and so ignored.
 """
 
-from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,7 +13,7 @@ from torch import Tensor
 from leaven.files.regular import open_regular
 from leaven.runtime.data.images import reason
 from leaven.runtime.failures import BadFile
-from leaven.tasks.segmentation.target import NO_CLASS, NUMBER_MODES, Colour, Mask, MaskClasses, MaskFile
+from leaven.tasks.segmentation.target import NO_CLASS, NUMBER_MODES, Colour, Mask, MaskFile
 
 
 def read_mask(mask: Mask, size: tuple[int, int] | None = None) -> np.ndarray:
@@ -45,9 +44,7 @@ def _stored(mask: Mask) -> np.ndarray:
     try:
         with open_regular(mask.file) as stream, Image.open(stream) as image:
             return _pixels(image, mask)
-    except BadFile:
-        raise
-    except MemoryError:
+    except (BadFile, MemoryError):
         raise
     except Exception as problem:  # a damaged file makes Pillow raise nearly anything
         raise BadFile(mask.file, reason(mask.file, problem)) from None
@@ -138,6 +135,7 @@ def ious(matrix: np.ndarray) -> np.ndarray:
     return found
 
 
-def named(values: Sequence[float], target: MaskClasses) -> Mapping[str, float]:
-    """Values by the names of the classes."""
-    return dict(zip(target.names, map(float, values), strict=True))
+def mean_iou(matrix: np.ndarray, otherwise: float) -> float:
+    """The mean over the classes that are there or predicted; `otherwise` where there is none."""
+    by_class = ious(matrix)
+    return float(np.nanmean(by_class)) if np.isfinite(by_class).any() else otherwise

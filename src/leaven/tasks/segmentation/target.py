@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from leaven.formats.target import BadTarget, Doubt, Kind
+from leaven.tasks.classification.target import names_told_by
 
 IGNORED = 255  # what pixels without a class are in masks, by custom
 NUMBER_MODES = ("P", "L", "1", "I", "I;16")  # of images whose pixels are numbers, by Pillow's names
@@ -51,16 +52,13 @@ class MaskClasses:
     names: tuple[str, ...]
     colours: tuple[Colour, ...] = ()
     ignored: int = IGNORED
+    columns: ClassVar[tuple[str, ...]] = ("mask",)
     task: ClassVar[str] = "segmentation"
     kind: ClassVar[Kind] = "mask"
 
     @property
     def brief(self) -> str:
         return f"{len(self.names)} classes"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ("mask",)
 
     def value(self, given: Any) -> "Mask":
         """A mask: the path of an image file, an array or tensor of numbers (height × width), or a Pillow image."""
@@ -136,19 +134,13 @@ def read_target(data: Any) -> MaskClasses:
 class MaskReader:
     """Masks of a dataset of the user's; the classes are those that it tells."""
 
-    names: tuple[str, ...] | None = None
     argument: ClassVar[str] = "masks"
     attribute: ClassVar[str] = "classes"
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        return ("mask",)
+    columns: ClassVar[tuple[str, ...]] = ("mask",)
 
     def told(self, dataset: Any) -> MaskClasses | None:
-        names = self.names or getattr(dataset, "classes", None)
-        if isinstance(names, Sequence) and not isinstance(names, str) and len(names) > 1:
-            return MaskClasses(tuple(map(str, names)))
-        return None
+        names = names_told_by(dataset, self.attribute)
+        return MaskClasses(tuple(map(str, names))) if names else None
 
     def read(self, given: Sequence[Any]) -> tuple[MaskClasses, list[Mask]]:
         raise BadTarget("no-classes", "does not say which classes its masks have", "give it an attribute `classes`")

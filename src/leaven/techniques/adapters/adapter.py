@@ -7,8 +7,7 @@ returns PEFT's configuration. Which layers stay frozen is the program's business
 
 import inspect
 import re
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any, Protocol
@@ -55,7 +54,8 @@ def add_adapter(model: nn.Module, adapter: Adapter) -> None:
             raise Failure(f"the layer {path.removesuffix('.base_layer')} already has an adapter")
     were_trainable = {parameter: parameter.requires_grad for parameter in model.parameters()}
     config = adapter.config("|".join(re.escape(path) for path in layers))  # a list would match the ends of paths
-    with _seeded_by(model):
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(_seed_of(model))
         try:
             peft.inject_adapter_in_model(config, model, adapter_name=_NAME)
         except ValueError as problem:
@@ -99,14 +99,10 @@ def _chosen_layers(model: nn.Module, on: Sequence[str] | None) -> tuple[str, ...
     return paths
 
 
-@contextmanager
-def _seeded_by(model: nn.Module) -> Iterator[None]:
-    """Seed from the weights themselves, which are the same when an interrupted run comes here again."""
+def _seed_of(model: nn.Module) -> int:
+    """A seed from the weights themselves, which are the same when an interrupted run comes here again."""
     last = list(model.parameters())[-1].detach()
-    seed = crc32(last.cpu().flatten().view(torch.uint8).numpy().tobytes())
-    with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(seed)
-        yield
+    return crc32(last.cpu().flatten().view(torch.uint8).numpy().tobytes())
 
 
 # -- as data, for bundles

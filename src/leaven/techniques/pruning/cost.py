@@ -1,7 +1,7 @@
 """The cost of a model: its parameters, FLOPs for one image, the size of its file, and the time on this machine."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
@@ -61,9 +61,7 @@ def cost_table(before: Cost, after: Cost, *, has_time: bool = True) -> str:
         for name, was, now, unit in rows
         if was
     ]
-    widths = [max(len(line[at]) for line in lines) for at in range(4)]
-    laid = ("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
-    return "\n".join(f"  {line.rstrip()}" for line in laid)
+    return "\n".join(_aligned(lines))
 
 
 def cost_title(before: Cost, after: Cost) -> str:
@@ -77,10 +75,15 @@ def channel_table(before: Mapping[str, int], after: Mapping[str, int]) -> str:
     changed = [(name, was, after[name]) for name, was in before.items() if after[name] != was]
     lines = [("channels", "before", "after")]
     lines += [(name, str(was), str(now)) for name, was, now in changed[:MOST_LAYERS]]
-    widths = [max(len(line[at]) for line in lines) for at in range(3)]
-    shown = [f"  {line[0]:<{widths[0]}}  {line[1]:>{widths[1]}}  {line[2]:>{widths[2]}}" for line in lines]
     more = len(changed) - MOST_LAYERS
-    return "\n".join([*shown, *([f"  and {more} more layers"] if more > 0 else [])])
+    return "\n".join([*_aligned(lines), *([f"  and {more} more layers"] if more > 0 else [])])
+
+
+def _aligned(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of columns, the first to the left and the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    laid = ("  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines)
+    return [f"  {line.rstrip()}" for line in laid]
 
 
 def _with_unit(number: float, unit: str) -> str:
