@@ -61,10 +61,6 @@ class Grammar:
                 assert found.lastgroup is not None
                 yield Token(found.lastgroup, found[0], Span(source, found.start(), found.end()))
 
-    def parser(self, start: str) -> "LalrParser":
-        """A parser for that start symbol, before its first token."""
-        return LalrParser(self, start)
-
 
 class LalrParser:
     """A parser that is fed token by token: the stack of states and the values that belong to them."""

@@ -78,20 +78,9 @@ def wrong_quotes(token: Token) -> Diagnostic:
     return error("wrong-quotes", f"unexpected quotation mark `{token}`", (span, label), fix=fix)
 
 
-def unclosed_bracket(opened: Token, closing: str, end: Span) -> Diagnostic:
-    """An opening bracket; the missing one belongs at `end`."""
-    return _unclosed(opened, closing, Fix(f"add the missing `{closing}`", (Edit(end, closing),)))
-
-
-def unclosed_block(opened: Token, line: int, indent: int) -> Diagnostic:
-    """A block that must end before a line, whose closing brace is indented like its first line."""
-    source = opened.span.source
-    start = source.line_starts[line - 1]
-    edit = Edit(source.span(start, start), f"{'':{indent}}}}\n")
-    return _unclosed(opened, "}", Fix(f"add the missing `}}` before line {line}", (edit,)))
-
-
-def _unclosed(opened: Token, closing: str, fix: Fix) -> Diagnostic:
+def unclosed_bracket(opened: Token, closing: str, missing: Edit, before: str = "") -> Diagnostic:
+    """An opening bracket; `missing` closes it, `before` a line or where nothing else is known."""
+    fix = Fix(f"add the missing `{closing}`{before}", (missing,))
     return error("unclosed-bracket", f"this `{opened}` is never closed", (opened, f"no matching `{closing}`"), fix=fix)
 
 

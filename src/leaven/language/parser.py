@@ -7,12 +7,12 @@ mean is left to the checker.
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from leaven.language import foreign_syntax, lexical_errors, parse_tables, syntax, syntax_errors
 from leaven.language.diagnostics import Diagnostic, in_order
 from leaven.language.lalr_parser import Grammar, LalrParser
-from leaven.language.layout import ESCAPES, apply_layout
+from leaven.language.layout import ESCAPES, Layout
 from leaven.language.record import Record
 from leaven.language.source import Source, Span
 from leaven.language.tokens import Token
@@ -58,10 +58,10 @@ def _parse(source: Source, start: str) -> tuple[Any, list[Span], tuple[Diagnosti
     if len(source.text) > MAX_CHARACTERS:
         return None, [], (lexical_errors.too_large(source, MAX_CHARACTERS),)
     grammar = load_grammar()
-    layout = apply_layout(list(grammar.tokens(source)), source)
+    layout = Layout(list(grammar.tokens(source)), source)
     if layout.is_beyond_limit:
         return None, layout.comments, in_order(layout.diagnostics)
-    parser = _RecoveringParser(grammar.parser(start), source)
+    parser = _RecoveringParser(LalrParser(grammar, start), source)
     result = parser.parse(iter(layout.tokens))
     diagnostics = layout.diagnostics
     if start == "start" or not diagnostics:  # in a single value, a second error is a consequence of the first
@@ -185,11 +185,15 @@ class _Builder:
 
     # -- values
 
-    def arguments(self, *parts: Any) -> list[syntax.Argument]:
-        return _appended(parts)
+    def items(self, *parts: Any) -> Any:
+        """A list and its next element, or a first element alone. Appending in place keeps long lists linear."""
+        if len(parts) == 1:
+            return [parts[0]]
+        elements, _comma, element = parts
+        elements.append(element)
+        return elements
 
-    def items(self, *parts: Any) -> list[syntax.Value]:
-        return _appended(parts)
+    arguments = items
 
     def argument(self, keyword: Token | None, _equals: Token | None, value: syntax.Value) -> syntax.Argument:
         span = keyword.span.to(value.span) if keyword else value.span
@@ -232,15 +236,6 @@ class _Builder:
         self, opening: Token, items: "list[syntax.Value] | None", _comma: Token | None, closing: Token
     ) -> syntax.List:
         return syntax.List(tuple(items or ()), opening.span.to(closing.span))
-
-
-def _appended(parts: tuple[Any, ...]) -> list[Any]:
-    """A list and its next element, or a first element alone. Appending in place keeps long lists linear."""
-    if len(parts) == 1:
-        return [parts[0]]
-    elements, _comma, element = parts
-    elements.append(element)
-    return cast(list[Any], elements)
 
 
 def _words(path: Token) -> tuple[syntax.Name, ...]:
