@@ -13,7 +13,6 @@ from leaven.language import syntax
 from leaven.language.alignment import Row, join
 from leaven.language.format_values import ValueFormatter, has_line_end, next_token, pop_trailing, spaces_before
 from leaven.language.pretty_printer import WIDTH, Comment, Doc, flat
-from leaven.language.source import Source
 
 _BLANK_LINE = re.compile(r"(?>\r\n|\n|\r)[ \t\f]*[\r\n]")
 
@@ -81,23 +80,6 @@ def recipe_entries(tree: syntax.Tree) -> list[Entry]:
     return formatter.body(tree.statements, formatter.comments.take(first), 0, end)
 
 
-class _Entries:
-    """A growing list of entries; finds the blank lines between them."""
-
-    def __init__(self, source: Source, start: int) -> None:
-        self.text = source.text
-        self.done = start
-        self.list: list[Entry] = []
-
-    def add(self, content: StatementDoc | Comment, start: int, end: int) -> None:
-        has_blank_line = bool(self.list) and _BLANK_LINE.search(self.text, self.done, start) is not None
-        self.list.append(Entry(content, has_blank_line))
-        self.skip(end)
-
-    def skip(self, end: int) -> None:
-        self.done = max(self.done, end)
-
-
 class _StatementFormatter:
     """Walks the tree once, in source order."""
 
@@ -110,32 +92,33 @@ class _StatementFormatter:
         self, statements: Sequence[syntax.AnyStatement], comments: Sequence[Comment], start: int, end: int
     ) -> list[Entry]:
         """The entries between two offsets; `comments` come before the first statement."""
-        entries = _Entries(self.source, start)
-        for comment in comments:
-            entries.add(comment, comment.span.start, comment.span.end)
+        contents: list[tuple[StatementDoc | Comment, int, int]]  # each with its start and end
+        contents = [(comment, comment.span.start, comment.span.end) for comment in comments]
         starts = [*(statement.span.start for statement in statements), end]
         for statement, following in zip(statements, starts[1:], strict=True):
-            for comment in self._unplaced(statement):
-                entries.add(comment, statement.span.start, comment.span.end)
+            first, last = statement.span.start, statement.span.end
+            contents += [(comment, first, comment.span.end) for comment in self._unplaced(statement)]
             doc = self._statement(statement)
-            entries.add(doc, statement.span.start, statement.span.end)
             after = self.comments.take(following)
             doc.comment = pop_trailing(after)
-            if doc.comment:
-                entries.skip(doc.comment.span.end)
-            for comment in after:
-                entries.add(comment, comment.span.start, comment.span.end)
-        return entries.list
+            contents.append((doc, first, max(last, doc.comment.span.end) if doc.comment else last))
+            contents += [(comment, comment.span.start, comment.span.end) for comment in after]
+        entries: list[Entry] = []
+        for content, first, last in contents:
+            has_blank_line = bool(entries) and _BLANK_LINE.search(self.source.text, start, first) is not None
+            entries.append(Entry(content, has_blank_line))
+            start = max(start, last)
+        return entries
 
     def _unplaced(self, statement: syntax.AnyStatement) -> list[Comment]:
         """The comments in a statement's first value that have no place there: they go before the statement."""
         match statement:
             case syntax.Statement(arguments=(first, *_)):
-                return self.comments.take_unplaced(first.span.end, first)
+                return self.comments.take(first.span.end, first)
             case syntax.Let(value=value):
-                return self.comments.take_unplaced(value.span.end, value)
+                return self.comments.take(value.span.end, value)
             case syntax.Arg(choices=choices, default=default, span=span):
-                return self.comments.take_unplaced(span.end, *(part for part in (choices, default) if part))
+                return self.comments.take(span.end, *(part for part in (choices, default) if part))
             case _:
                 return []
 
@@ -179,7 +162,7 @@ class _StatementFormatter:
             if arguments:
                 arguments[-1].trailing = pop_trailing(comments)
                 spaces[index] = self._spaces_after_comma(node.arguments[index - 1].span.end, argument.span.start)
-                comments += self.comments.take_unplaced(argument.span.end, argument)
+                comments += self.comments.take(argument.span.end, argument)
             is_pipeline = isinstance(argument.value, syntax.Pipeline)
             arguments.append(ArgumentDoc(self.values.format(argument), is_pipeline, comments))
         cells: list[Doc | None] = [(argument.doc, ",") for argument in arguments[:-1]]

@@ -30,29 +30,18 @@ class CommentQueue:
         self.spans = tree.comments
         self.taken = 0
 
-    def take(self, until: int) -> list[Comment]:
-        """The next comments that start before an offset."""
+    def take(self, until: int, *parts: syntax.Value | syntax.Argument) -> list[Comment]:
+        """The next comments that start before an offset, up to the first that has a place in one of the parts."""
         comments = []
-        while self.taken < len(self.spans) and self.spans[self.taken].start < until:
-            comments.append(self._next())
-        return comments
-
-    def take_unplaced(self, until: int, *parts: syntax.Value | syntax.Argument) -> list[Comment]:
-        """The next comments before an offset, up to the first that has a place in one of the parts."""
-        comments = []
-        while self.taken < len(self.spans) and (start := self.spans[self.taken].start) < until:
-            if any(_has_place(part, start) for part in parts):
+        while self.taken < len(self.spans) and (span := self.spans[self.taken]).start < until:
+            if any(_has_place(part, span.start) for part in parts):
                 break
-            comments.append(self._next())
+            self.taken += 1
+            text = span.text.rstrip()
+            if len(text) > 1 and not text[1].isspace() and text[1] not in "!#":
+                text = f"# {text[1:]}"
+            comments.append(Comment(text, span, spaces_before(self.source, span.start)))
         return comments
-
-    def _next(self) -> Comment:
-        span = self.spans[self.taken]
-        self.taken += 1
-        text = span.text.rstrip()
-        if len(text) > 1 and not text[1].isspace() and text[1] not in "!#":
-            text = f"# {text[1:]}"
-        return Comment(text, span, spaces_before(self.source, span.start))
 
 
 def pop_trailing(comments: list[Comment]) -> Comment | None:
@@ -122,7 +111,7 @@ class ValueFormatter:
         opening: list[Doc] = [brackets[0], pop_trailing(comments) or ""]
         inner: list[Doc] = []
         for index, item in enumerate(items):
-            comments += self.comments.take_unplaced(item.span.end, item)
+            comments += self.comments.take(item.span.end, item)
             inner += _on_own_lines(comments)
             inner += [Break(" " if index else ""), self.format(item)]
             inner.append("," if index + 1 < len(items) else IfBroken(","))
@@ -143,7 +132,7 @@ class ValueFormatter:
             comments = self.comments.take(stage.span.start)
             is_broken = is_broken or bool(comments) or has_line_end(self.source, before.span.end, stage.span.start)
             parts.append(pop_trailing(comments) or "")
-            comments += self.comments.take_unplaced(stage.span.end, stage)
+            comments += self.comments.take(stage.span.end, stage)
             is_broken = is_broken or bool(comments)
             parts += [*_on_own_lines(comments), Break(" "), "-> ", self.format(stage, _SUM)]
         if in_parentheses:
