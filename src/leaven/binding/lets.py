@@ -1,14 +1,13 @@
 """`let`s: those that can't be expanded are refused before anything expands them.
 
 A few lines can expand to more than fits into memory (`let b = [a, a]`, `let c = [b, b]`, …) or on Python's stack.
-`limits.py` says how much is too much.
+`scope.py` says how much is too much.
 """
 
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from leaven.binding.limits import MAX_DEPTH, MAX_LETS, MAX_NESTING, MAX_PARTS
-from leaven.binding.scope import Scope
+from leaven.binding.scope import MAX_DEPTH, MAX_LETS, MAX_NESTING, MAX_PARTS, Scope
 from leaven.catalog.selectors import WORDS as SELECTOR_WORDS
 from leaven.language import syntax
 from leaven.messages import names as messages

@@ -134,30 +134,19 @@ class _CardFile:
 
     def _card(self, number: int) -> Card:
         if number not in self._cards:
-            self._cards[number] = self._build(self._entry(number))
+            self._cards[number] = self._build(disk_cache.parse_json(self._lines[number]))
         return self._cards[number]
-
-    def _entry(self, line: int) -> Any:
-        return disk_cache.parse_json(self._lines[line])
 
     def _build(self, entry: dict[str, Any]) -> Card:
         parameters = entry.get("parameters", ())
-        if "signature" in entry:
-            parameters = _fitted(self._entry(self._card_count + entry["signature"]), entry)
+        if "signature" in entry:  # shared with other cards, up to some differences
+            signature = disk_cache.parse_json(self._lines[self._card_count + entry["signature"]])
+            without, changes = entry.get("without", ()), entry.get("changes", {})
+            parameters = [one | changes.get(one["name"], {}) for one in signature if one["name"] not in without]
         return Card(
             kind=self.kind,
-            name=entry["name"],
             source=entry["name"].partition(".")[0],
-            summary=entry.get("summary", ""),
-            target=entry["target"],
-            friendly=entry.get("friendly", ""),
             parameters=tuple(with_usual_bounds(self.kind, Parameter(**as_tuples(fields))) for fields in parameters),
-            open_ended=entry.get("open_ended", False),
             traits=BY_KIND[self.kind](**as_tuples(entry.get("traits", {}))),
+            **{key: entry[key] for key in ("name", "summary", "target", "friendly", "open_ended") if key in entry},
         )
-
-
-def _fitted(signature: list[dict[str, Any]], entry: dict[str, Any]) -> list[dict[str, Any]]:
-    """A shared signature with the differences of one card."""
-    without, changes = entry.get("without", ()), entry.get("changes", {})
-    return [fields | changes.get(fields["name"], {}) for fields in signature if fields["name"] not in without]

@@ -17,13 +17,8 @@ from leaven.language.record import Record
 class Counterpart(Record):
     """How a recipe writes what another tool names. `lacking` is what there is none of, so that it is only near."""
 
-    form: str
+    form: str  # with `…` for what is left for the user to fill in
     lacking: str = ""
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether nothing in it is left for the user to fill in."""
-        return "…" not in self.form
 
 
 # Names on the Hub and in other libraries, without their owner, of models that timm or torchvision has too.

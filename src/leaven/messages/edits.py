@@ -16,8 +16,7 @@ from leaven.catalog.value_text import quoted
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Severity, error
 from leaven.language.fixes import Fix, write, write_option
-from leaven.messages import describe, new_statements
-from leaven.messages.options import option_for_argument, setting
+from leaven.messages import describe, options
 from leaven.messages.suggestions import similar
 
 _SHOWN = 8  # labels that a report lists
@@ -109,11 +108,11 @@ def _addition(
     arguments = {a.keyword.path: a.value.span.text for a in edit.arguments if a.keyword}
     if card is None:
         name, value = next(iter(arguments.items()), ("", ""))
-        option = option_for_argument(edit.span, name, value, statements) if _is_option(edit) and name else None
+        option = options.option_for_argument(edit.span, name, value, statements) if _is_option(edit) and name else None
         return option or "no statement has that name; `leaven catalog search` lists all names"
-    statement = new_statements.new_statement(card, arguments)
-    written = new_statements.with_option(statement) if _is_option(edit) else statement
-    if not new_statements.is_pasteable(card, arguments) or edit.block is not None:
+    statement = options.new_statement(card, arguments)
+    written = options.with_option(statement) if _is_option(edit) else statement
+    if not options.is_pasteable(card, arguments) or edit.block is not None:
         return f"to add it, the usage is `{written}`"
     add = write_option if _is_option(edit) else write
     return add(edit.span, written, "to add it, write ")
@@ -133,7 +132,7 @@ def _edit_of(edit: syntax.Statement, key: tuple[str, ...], target: syntax.Name |
     """An edit as it would be written for the statement with that key, or for one in its block."""
     name, label = key
     if _is_option(edit):
-        return setting(key, f"{target.path}.{_rest(edit)}" if target is not None else _rest(edit))
+        return options.setting(key, f"{target.path}.{_rest(edit)}" if target is not None else _rest(edit))
     text = ", ".join(f"{a.keyword.path}={a.value.span.text}" for a in edit.arguments if a.keyword)
     arguments = [text if len(text) < _LONGEST else "…"] * bool(text)
     if target is None:

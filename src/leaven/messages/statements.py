@@ -13,8 +13,7 @@ from leaven.language.fixes import Edit, Fix, write, write_option
 from leaven.language.foreign_syntax import PYTHON
 from leaven.language.source import Source, Span
 from leaven.messages import describe, habits, places
-from leaven.messages.spelling import is_misspelling
-from leaven.messages.suggestions import similar
+from leaven.messages.suggestions import is_misspelling, similar
 
 CONTEXTS = {
     "recipe": "at the top level",

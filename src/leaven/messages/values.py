@@ -1,5 +1,6 @@
-"""Reports about values that their parameters do not take."""
+"""Reports about values that their parameters do not take, and about scores."""
 
+import re
 from collections.abc import Sequence
 
 from leaven.catalog import lookup
@@ -12,6 +13,7 @@ from leaven.language.fixes import Fix, write
 from leaven.language.source import Span
 from leaven.messages import describe, habits, suggestions
 
+SPLITS = ("train", "val", "test")
 _PLAIN = frozenset({"int", "float", "bool", "text", "list", "choice", "quantity", "any", "none", "name"})
 
 
@@ -122,3 +124,27 @@ def not_a_pipeline(call: syntax.Call) -> Diagnostic:
     headline = f"a pipeline needs no `{call.name.path}`"
     fix = write(call.span, joined) if joined and len(stages) <= 6 else "join the transforms with `->`"
     return error("unknown-name", headline, (call.name, "transforms are joined with `->`"), fix=fix)
+
+
+# -- scores
+
+
+def not_a_score(name: syntax.Name) -> Diagnostic:
+    split, _, metric = name.path.partition(".")
+    joined = re.fullmatch(r"(train|val|test)_(\w+)", name.path)
+    near = lookup.nearest(split, SPLITS, limit=1)
+    better = f"{near[0]}.{metric}" if near and metric else f"val.{metric or split}"
+    headline = f"`{name.path}` is not a score"
+    notes = ["a score is `val.accuracy` or `val.loss`; the splits are train, val and test"]
+    fix = suggestions.similar(name.span, [f"{joined[1]}.{joined[2]}" if joined else better])
+    return error("unknown-score", headline, (name, "expected a split and a metric"), notes=notes, fix=fix)
+
+
+def not_measured(name: syntax.Name, measured: Sequence[str]) -> Diagnostic:
+    split, _, metric = name.path.partition(".")
+    near = [f"{split}.{word}" for word in lookup.nearest(metric, measured, limit=1)]
+    listed = ", ".join(f"`{split}.{word}`" for word in measured)
+    fix = suggestions.similar(name.span, near) or (
+        f"add `metrics {metric}()`" if lookup.find("metric", metric) else None
+    )
+    return error("unknown-score", f"`{metric}` is not measured", (name, f"the scores are {listed}"), fix=fix)

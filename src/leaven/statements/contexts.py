@@ -30,7 +30,7 @@ from leaven.language.layout import KEYWORDS
 from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import statements as messages
-from leaven.messages.spelling import is_misspelling
+from leaven.messages.suggestions import is_misspelling
 from leaven.statements.merge import apply_edits
 
 

@@ -20,7 +20,7 @@ from leaven.catalog.statement_keys import (
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import edits as messages
-from leaven.messages.spelling import MAX_SUGGESTIONS, is_misspelling
+from leaven.messages.suggestions import MAX_SUGGESTIONS, is_misspelling
 from leaven.statements.changed_arguments import changed_statement
 from leaven.statements.defaults import default_statement
 
