@@ -90,36 +90,28 @@ _NEAREST_MODELS = {
 # What the names of encoders for texts have in common.
 _TEXT_MODEL = r".*(bert|electra|xlnet|mpnet|minilm|ernie|longformer|bigbird|funnel|(^|[-_])(bge|e5|gte)[-_]).*"
 
-# Datasets of texts by their names on the Hub, of today and of before, with the columns that they have.
+# Datasets of texts by their names on the Hub, of today and of before, with the arguments of `datasets.auto`.
 _TEXT_DATASETS = {
-    r"(stanfordnlp/)?imdb": 'datasets.auto("stanfordnlp/imdb", text="text", label="label")',
-    r"(fancyzhx/)?ag_?news": 'datasets.auto("fancyzhx/ag_news", text="text", label="label")',
-    r"(stanfordnlp/)?sst-?2|glue/sst2": 'datasets.auto("stanfordnlp/sst2", text="sentence", label="label")',
-    r"(\w+/)?rotten_tomatoes": (
-        'datasets.auto("cornell-movie-review-data/rotten_tomatoes", text="text", label="label")'
-    ),
-    r"(yelp/)?yelp_review_full|yelp": 'datasets.auto("Yelp/yelp_review_full", text="text", label="label")',
-    r"(fancyzhx/)?yelp_polarity": 'datasets.auto("fancyzhx/yelp_polarity", text="text", label="label")',
-    r"(fancyzhx/)?amazon_polarity": 'datasets.auto("fancyzhx/amazon_polarity", text="content", label="label")',
-    r"(fancyzhx/)?dbpedia(_14)?": 'datasets.auto("fancyzhx/dbpedia_14", text="content", label="label")',
-    r"(dair-ai/)?emotion": 'datasets.auto("dair-ai/emotion", text="text", label="label")',
-    r"(ucirvine/)?sms_?spam": 'datasets.auto("ucirvine/sms_spam", text="sms", label="label")',
-    r"(setfit/)?(20_?newsgroups|fetch_20newsgroups)": (
-        'datasets.auto("SetFit/20_newsgroups", text="text", label="label")'
-    ),
-    r"(glue/)?(mrpc|rte|wnli)": (
-        r'datasets.auto("nyu-mll/glue", config="\2", text=["sentence1", "sentence2"], label="label")'
-    ),
-    r"(glue/)?(cola)": r'datasets.auto("nyu-mll/glue", config="\2", text="sentence", label="label")',
-    r"(glue/)?(qqp)": (r'datasets.auto("nyu-mll/glue", config="\2", text=["question1", "question2"], label="label")'),
-    r"(glue/)?(qnli)": r'datasets.auto("nyu-mll/glue", config="\2", text=["question", "sentence"], label="label")',
-    r"(glue/)?(stsb)": (r'datasets.auto("nyu-mll/glue", config="\2", text=["sentence1", "sentence2"], target="label")'),
-    r"(stanfordnlp/)?snli": 'datasets.auto("stanfordnlp/snli", text=["premise", "hypothesis"], label="label")',
-    r"tweet_eval": 'datasets.auto("cardiffnlp/tweet_eval", config="sentiment", text="text", label="label")',
-    r"tweet_eval/(\w+)": r'datasets.auto("cardiffnlp/tweet_eval", config="\1", text="text", label="label")',
-    r"(\w+/)?go_emotions": (
-        'datasets.auto("google-research-datasets/go_emotions", config="simplified", text="text", labels="labels")'
-    ),
+    r"(stanfordnlp/)?imdb": '"stanfordnlp/imdb", text="text", label="label"',
+    r"(fancyzhx/)?ag_?news": '"fancyzhx/ag_news", text="text", label="label"',
+    r"(stanfordnlp/)?sst-?2|glue/sst2": '"stanfordnlp/sst2", text="sentence", label="label"',
+    r"(\w+/)?rotten_tomatoes": '"cornell-movie-review-data/rotten_tomatoes", text="text", label="label"',
+    r"(yelp/)?yelp_review_full|yelp": '"Yelp/yelp_review_full", text="text", label="label"',
+    r"(fancyzhx/)?yelp_polarity": '"fancyzhx/yelp_polarity", text="text", label="label"',
+    r"(fancyzhx/)?amazon_polarity": '"fancyzhx/amazon_polarity", text="content", label="label"',
+    r"(fancyzhx/)?dbpedia(_14)?": '"fancyzhx/dbpedia_14", text="content", label="label"',
+    r"(dair-ai/)?emotion": '"dair-ai/emotion", text="text", label="label"',
+    r"(ucirvine/)?sms_?spam": '"ucirvine/sms_spam", text="sms", label="label"',
+    r"(setfit/)?(20_?newsgroups|fetch_20newsgroups)": '"SetFit/20_newsgroups", text="text", label="label"',
+    r"(glue/)?(mrpc|rte|wnli)": r'"nyu-mll/glue", config="\2", text=["sentence1", "sentence2"], label="label"',
+    r"(glue/)?(cola)": r'"nyu-mll/glue", config="\2", text="sentence", label="label"',
+    r"(glue/)?(qqp)": r'"nyu-mll/glue", config="\2", text=["question1", "question2"], label="label"',
+    r"(glue/)?(qnli)": r'"nyu-mll/glue", config="\2", text=["question", "sentence"], label="label"',
+    r"(glue/)?(stsb)": r'"nyu-mll/glue", config="\2", text=["sentence1", "sentence2"], target="label"',
+    r"(stanfordnlp/)?snli": '"stanfordnlp/snli", text=["premise", "hypothesis"], label="label"',
+    r"tweet_eval": '"cardiffnlp/tweet_eval", config="sentiment", text="text", label="label"',
+    r"tweet_eval/(\w+)": r'"cardiffnlp/tweet_eval", config="\1", text="text", label="label"',
+    r"(\w+/)?go_emotions": '"google-research-datasets/go_emotions", config="simplified", text="text", labels="labels"',
 }
 
 _IMAGE_DATASETS = {
@@ -236,7 +228,8 @@ def _dataset(name: str) -> Counterpart | None:
     for card in own.cards("data"):
         if card.data.endings and name.endswith(card.data.endings):
             return Counterpart(f'{card.name}({quoted(name)}, image="…", label="…")')
-    for pattern, form in (_TEXT_DATASETS | _IMAGE_DATASETS).items():
+    texts = {pattern: f"datasets.auto({arguments})" for pattern, arguments in _TEXT_DATASETS.items()}
+    for pattern, form in (texts | _IMAGE_DATASETS).items():
         if found := _is(pattern, name):
             return Counterpart(found.expand(form))
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name):

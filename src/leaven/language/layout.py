@@ -6,6 +6,7 @@ parsed. What a statement looks like is left to the grammar.
 """
 
 import re
+from collections import Counter
 from dataclasses import dataclass
 
 from leaven.language import lexical_errors
@@ -176,7 +177,7 @@ class Layout:
 
     # -- blocks that are never closed
 
-    def _ends_of_unclosed_blocks(self) -> dict[int, int]:
+    def _ends_of_unclosed_blocks(self) -> Counter[int | None]:
         """How many unclosed blocks end before which token: one ends where a line is not indented deeper than it."""
         open_: list[int] = []
         for index, token in enumerate(self.raw):
@@ -184,13 +185,8 @@ class Layout:
                 open_.append(index)
             elif token.type == "RBRACE" and open_:
                 open_.pop()
-        ends: dict[int, int] = {}
         unclosed = set(open_)
-        for opened in open_[:MAX_NESTING]:
-            end = self._dedent(opened, unclosed)
-            if end is not None:
-                ends[end] = ends.get(end, 0) + 1
-        return ends
+        return Counter(self._dedent(opened, unclosed) for opened in open_[:MAX_NESTING])
 
     def _dedent(self, opened: int, unclosed: set[int]) -> int | None:
         """The first name after an opening brace that starts a line and is not indented deeper than the brace's line."""
