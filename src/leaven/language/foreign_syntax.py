@@ -5,7 +5,6 @@ something else is wrong.
 """
 
 import re
-from dataclasses import replace
 
 from leaven.language import yaml_blocks
 from leaven.language.diagnostics import Diagnostic, error
@@ -29,26 +28,27 @@ def assignment(statement: list[Token], token: Token) -> Diagnostic | None:
         return None
     word, value = statement[0], rest_of_line(token)
     sign, whole = Span(token.span.source, word.span.end, token.span.end), word.span.to(line_from(token))
-    on_its_line = f"write it on the line of its statement: `… {word}={value}`"
+
     is_equals = token.type == "EQUALS"
     is_number = re.fullmatch(r"[-.\d][-.\w]*|true|false|none|True|False|None", value) is not None
     label, notes = f"a statement has no `{token}` after its name", []
     if not value:
         return _indented_block(word, token, sign)
     space = " " * (not token.span.source.text[sign.end : sign.end + 1].isspace())
-    fix = write(sign, space, shown=whole)  # `epochs 3` is then reported, with a fix of its own
+    otherwise: Fix | str = ""
     before = word.span.source.text[: word.span.start]
     is_in_block = before.rfind("{") > before.rfind("}")  # a guess: braces in strings and comments count
     if is_equals and is_number and not is_in_block:
         label = "neither a statement nor a `let`"
         notes = [f"{_ARGUMENT_LINE}, as in `train epochs=10`"]
-        fix = replace(fix, otherwise=write(word.span.at_start, "let ", "to name a value, write ", shown=whole))
+        otherwise = write(word.span.at_start, "let ", "to name a value, write ", shown=whole)
     elif is_equals and not is_number:
         notes = [f"to name a value, write `let {word} = {value}`"]
     elif is_number or word.span.column > 1:
-        fix = replace(fix, otherwise=on_its_line)
+        otherwise = f"write it on the line of its statement: `… {word}={value}`"
     else:
-        fix = replace(fix, otherwise=f"remove the `{token}`")
+        otherwise = f"remove the `{token}`"
+    fix = write(sign, space, shown=whole, otherwise=otherwise)  # `epochs 3` is then reported, with a fix of its own
     return error("assignment", f"unexpected `{token}` after `{word}`", (token, label), notes=notes, fix=fix)
 
 
@@ -62,7 +62,7 @@ def _indented_block(word: Token, token: Token, sign: Span) -> Diagnostic:
         label = "arguments go on this line, a block in braces"
         fix = Fix('for example, `model resnet18(pretrained=true)`, `phase "head", epochs=3 { freeze all - head }`')
     if block is not None and text is not None:
-        fix = replace(write(word.span.to(block), text), otherwise=fix)
+        fix = write(word.span.to(block), text, otherwise=fix)
     return error("assignment", f"unexpected `{token}` after `{word}`", (token, label), fix=fix)
 
 
@@ -172,7 +172,7 @@ def name_with_dash(statement: list[Token], token: Token) -> Diagnostic | None:
     closing = re.match(r"[^()\r\n]*\)", text_after(token))
     if closing:  # in quotes it is reported with the name that a recipe has for it
         call = Span(span.source, span.start, token.span.end + closing.end())
-        fix = replace(write(call, f'"{span.text}"'), otherwise=fix)
+        fix = write(call, f'"{span.text}"', otherwise=fix)
     return error("invalid-name", f"`{span.text}` is not a name", (parts[1], "a name has no dash"), fix=fix)
 
 

@@ -5,7 +5,6 @@ and the edit that fixes it. Everything else about the recipe is left to the chec
 """
 
 import re
-from dataclasses import replace
 
 from leaven.language import foreign_syntax
 from leaven.language.diagnostics import Diagnostic, error
@@ -181,8 +180,8 @@ def _missing_comma(statement: list[Token], token: Token, accepted: set[str]) -> 
     )
     if report := next(filter(None, (habit(statement, token) for habit in habits)), None):
         return report
-    fix = write(before.span.at_end, ",", shown=before.span.to(token.span))
-    fix = replace(fix, otherwise=f"put a comma before `{token}`")
+    otherwise = f"put a comma before `{token}`"
+    fix = write(before.span.at_end, ",", shown=before.span.to(token.span), otherwise=otherwise)
     return error("missing-comma", f"missing comma before `{token}`", (token, "the next argument starts here"), fix=fix)
 
 

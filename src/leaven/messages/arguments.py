@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from leaven.catalog import lookup, own
 from leaven.catalog.card import KINDS, Card, Parameter
@@ -88,7 +87,7 @@ def after_keyword(use: CardUse, index: int, keyword: Span) -> Diagnostic:
     whole = written[0].span.to(written[-1].span)
     fix = Fix("put the positional arguments first")
     if not any('"' in re.sub(r'"(\\.|[^"\\])*"', "", text) for text in ordered):  # no string that is never closed
-        fix = replace(write(whole, ", ".join(ordered), f"{fix.before}: "), otherwise=fix)
+        fix = write(whole, ", ".join(ordered), f"{fix.before}: ", otherwise=fix)
     places = (use.arguments[index], "positional argument"), (keyword, "keyword argument")
     return error("misplaced-argument", "positional argument follows keyword argument", *places, fix=fix)
 
@@ -169,8 +168,8 @@ def _instead_of_surplus(use: CardUse, index: int) -> Fix | str:
         return write(span, f"{flag}=true")
     if isinstance(value, syntax.Number) and (meant := _counted(value, free)):
         is_its_unit = value.unit is not None and plural_unit(value.unit) == meant
-        fix = write(span, f"{meant}={value_text(value.value) if is_its_unit else value.span.text}")
-        return replace(fix, otherwise=f"usage: `{use.form}`")
+        amount = value_text(value.value) if is_its_unit else value.span.text
+        return write(span, f"{meant}={amount}", otherwise=f"usage: `{use.form}`")
     return f"usage: `{use.form}`"
 
 

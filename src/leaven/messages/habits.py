@@ -127,7 +127,7 @@ def moved(form: Form, name: Span, arguments: Sequence[syntax.Argument], index: i
     if name.source is not source:  # `change optimizer, head=1`, where another recipe or none names the optimizer
         return Fix(otherwise)
     if len(arguments) == 1 and name.end < argument.start and source.text[name.end] != "(":
-        return Fix(words, (Edit(name.to(argument), form.as_statement),), name.to(argument), "", otherwise)
+        return write(name.to(argument), form.as_statement, words, otherwise=otherwise)
     line = source.line_starts[name.line - 1]
     indent = re.match(r"[ \t]*", source.line(name.line))
     above = Edit(source.span(line, line), f"{indent[0] if indent else ''}{form.as_statement}\n")

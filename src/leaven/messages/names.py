@@ -226,13 +226,11 @@ def unreadable_python(name: str, file: Path, reason: str, line: int | None, plac
 
 def _python_line(name: str, file: Path, number: int | None) -> list[tuple[Span, str]]:
     """The line of a Python file where reading ended."""
-    if number is None:
-        return []
     try:
         source = Source(name, file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    if not 0 < number <= len(source.line_starts):
+    if number is None or not 0 < number <= len(source.line_starts):
         return []
     start, line = source.line_starts[number - 1], source.line(number)
     return [(source.span(start + len(line) - len(line.lstrip()), start + len(line)), "here")]

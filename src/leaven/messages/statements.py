@@ -9,7 +9,7 @@ from leaven.catalog.statement_keys import BLOCK_OWNERS, block_names, key_of
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, error
-from leaven.language.fixes import Edit, Fix, write, write_option
+from leaven.language.fixes import Fix, write, write_option
 from leaven.language.foreign_syntax import PYTHON
 from leaven.language.source import Source, Span
 from leaven.messages import describe, habits, places
@@ -131,9 +131,8 @@ def _elsewhere(statement: syntax.Statement, context: str) -> tuple[str, Fix | st
     call = _as_call(statement)
     if "." not in path and lookup.find("transform", path):
         if context == "data":
-            in_data = Edit(statement.span, f"train {call}")
             joined = f"join it to those of `train` or `eval`: `-> {call}`"
-            return "a transform", Fix("write ", (in_data,), statement.span, f" or `eval {call}`", joined)
+            return "a transform", write(statement.span, f"train {call}", after=f" or `eval {call}`", otherwise=joined)
         return "a transform", f"write it in the block of `data`: `data … {{ train {call} }}`"
     for kind in ("optimizer", "schedule", "loss", "model", "data"):
         if context in ("recipe", "phase") and lookup.find(kind, path):
@@ -158,7 +157,7 @@ def _as_argument(statement: syntax.Statement, context: str) -> Fix | str:
     if form and context == "recipe" and statement.block is None and "…" not in form.value:
         advice = f"`{form.argument}` is an argument: `{form.as_part}`" if form.argument else f"it is `{form.as_part}`"
         words = f"`{form.argument}` is an argument: write " if form.argument else "write "
-        return Fix(words, (Edit(statement.span, form.as_statement),), statement.span, "", advice)
+        return write(statement.span, form.as_statement, words, otherwise=advice)
     if form:
         outside = " outside the block" if context == "data" else ""
         return f"`{form.argument or form.statement}` is set by `{form.as_statement}`{outside}"
@@ -185,7 +184,7 @@ def _misspelt_transform(statement: syntax.Statement) -> Fix | None:
     for near in lookup.nearest(path, lookup.names("transform"), limit=1):
         if is_misspelling(path, near):
             call = _as_call(statement, near)
-            return Fix("did you mean ", (Edit(statement.span, f"train {call}"),), statement.span, f" or `eval {call}`?")
+            return write(statement.span, f"train {call}", "did you mean ", after=f" or `eval {call}`?")
     return None
 
 

@@ -8,7 +8,7 @@ from leaven.catalog.card import KINDS, Parameter
 from leaven.catalog.value_text import quoted, value_text
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
-from leaven.language.fixes import Edit, Fix, shortened, write
+from leaven.language.fixes import Fix, shortened, write
 from leaven.language.source import Span
 from leaven.messages import describe
 from leaven.messages.published_weights import by_tag
@@ -24,7 +24,7 @@ def similar(span: Span, names: Sequence[str], after: str = "") -> Fix | None:
     if not names:
         return None
     others = describe.either([f"`{name}`" for name in names])[len(names[0]) + 2 :]
-    return Fix("did you mean ", (Edit(span, names[0]),), span, f"{others}?{after}")
+    return write(span, names[0], "did you mean ", after=f"{others}?{after}")
 
 
 def search_for(word: str, after: str = "") -> Fix:
