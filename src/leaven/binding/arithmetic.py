@@ -11,8 +11,7 @@ from leaven.catalog.card import Parameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import UNKNOWN, FromData, Number, Pending, Quantity, Unknown, plural_unit
 from leaven.language import syntax
-from leaven.messages import numbers as messages
-from leaven.messages import values as value_messages
+from leaven.messages import values as messages
 
 T = TypeVar("T", int | float, Quantity)
 
@@ -30,7 +29,7 @@ def calculate(value: syntax.Value, scope: Scope) -> Number | Unknown | None:
     match value:
         case syntax.Number(value=number, unit=unit):
             if not math.isfinite(number):
-                return scope.add(messages.too_large(value))
+                return scope.add(messages.number_too_large(value))
             return number if unit is None else Quantity(number, plural_unit(unit))
         case syntax.Name(path=path):
             return _named(value, path, scope)
@@ -111,10 +110,10 @@ def _calculated(left: float, right: float, value: syntax.Binary, scope: Scope) -
     try:
         result = _OPERATIONS[value.operator](left, right)
     except OverflowError:
-        return scope.add(messages.too_large(value))
+        return scope.add(messages.number_too_large(value))
     if isinstance(result, int):
         return result if abs(result) < MAX_WHOLE else float(result)
-    return result if math.isfinite(result) else scope.add(messages.too_large(value))
+    return result if math.isfinite(result) else scope.add(messages.number_too_large(value))
 
 
 def _with_unit(amount: int | float | Unknown, unit: str) -> Quantity | Unknown:
@@ -203,7 +202,7 @@ def within_bounds(scope: Scope, value: syntax.Value, number: T, parameter: Param
         bound = f"less than {value_text(parameter.below)}{percent}"
     elif percent and amount > 100:
         bound = "at most 100%"
-    return scope.add(value_messages.out_of_range(value, number, parameter, bound)) if bound else number
+    return scope.add(messages.out_of_range(value, number, parameter, bound)) if bound else number
 
 
 def whole(scope: Scope, value: syntax.Value, number: Quantity, parameter: Parameter) -> Quantity | Unknown:
@@ -212,4 +211,4 @@ def whole(scope: Scope, value: syntax.Value, number: Quantity, parameter: Parame
         return number
     if number.amount.is_integer():
         return Quantity(int(number.amount), number.unit)
-    return scope.add(value_messages.not_whole(value, number, parameter))
+    return scope.add(messages.not_whole(value, number, parameter))
