@@ -47,9 +47,8 @@ def missing(use: CardUse, names: Sequence[str], first: str = "") -> Diagnostic:
         form = f"{describe.placeholder(use.parameters[0])}, {first}={given.text}"
     headline = f"`{use.shown_name}` needs {listed}"
     fix = write(given, form, shown=use.name.to(given)) if first else f"usage: `{form}`"
-    return error(
-        "missing-argument", headline, (use.name, f"{listed} {'is' if len(names) == 1 else 'are'} missing"), fix=fix
-    )
+    label = f"{listed} {'is' if len(names) == 1 else 'are'} missing"
+    return error("missing-argument", headline, (use.name, label), fix=fix)
 
 
 def unknown(use: CardUse, argument: syntax.Argument, keyword: syntax.Name) -> Diagnostic:
@@ -66,10 +65,10 @@ def repeated(keyword: syntax.Name, first: Span) -> Diagnostic:
 def too_many(use: CardUse, index: int) -> Diagnostic:
     """A positional argument for which there is no parameter."""
     names = [f"`{parameter.name}`" for parameter in use.parameters if parameter.positional]
-    count = {0: "no positional arguments", 1: "one positional argument: "}.get(
-        len(names), f"{len(names)} positional arguments: "
+    few = {0: "no positional arguments", 1: "one positional argument: "}
+    headline = (
+        f"`{use.shown_name}` takes {few.get(len(names), f'{len(names)} positional arguments: ')}{', '.join(names)}"
     )
-    headline = f"`{use.shown_name}` takes {count}{', '.join(names)}"
     fix = _instead_of_surplus(use, index)
     return error("too-many-arguments", headline, (use.arguments[index], "one too many"), fix=fix)
 
@@ -143,9 +142,8 @@ def not_less(low: Setting, high: Setting) -> Diagnostic | None:
             fix = Fix(f"write the smaller value as `{low.name}`") if other.span else None
             if fix is None and isinstance(other.value, int):
                 fix = write(wrong.origin.span, str(other.value + (1 if relation == "greater" else -1)))
-            return error(
-                "out-of-range", headline, (wrong.origin, f"not {relation} than {value_text(other.value)}"), fix=fix
-            )
+            label = f"not {relation} than {value_text(other.value)}"
+            return error("out-of-range", headline, (wrong.origin, label), fix=fix)
     return None
 
 

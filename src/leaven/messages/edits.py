@@ -36,9 +36,8 @@ def no_such_statement(
     wanted = f'`{target.path} "{label}"`' if label else f"`{target.path}`"
     fix = _other_label(edit, target, label, statements) if label else _other_name(edit, target, statements, owner)
     headline = f"there is no {wanted} to {edit.name.path}"
-    return error(
-        "nothing-to-change", headline, (edit.arguments[1].span if label else target.span, "not in the recipe"), fix=fix
-    )
+    place = edit.arguments[1].span if label else target.span
+    return error("nothing-to-change", headline, (place, "not in the recipe"), fix=fix)
 
 
 def one_of_several(edit: syntax.Statement, target: syntax.Name, labels: Sequence[str]) -> Diagnostic:

@@ -177,9 +177,8 @@ def rand_augment(value: Span, parameter: str = "transforms") -> Fix | None:
     strength = round(min(int(settings.get("m", _LAST_OF_TIMM)), _LAST_OF_TIMM) * _LAST_MAGNITUDE / _LAST_OF_TIMM)
     arguments = f"num_ops={settings['n']}, magnitude={strength}" if "n" in settings else f"magnitude={strength}"
     if parameter == "policy":  # auto_augment("rand-m9"), as timm has it
-        before = re.search(
-            r"\w+\(\s*(policy\s*=\s*)?$", value.source.text[max(0, value.start - _LOOKAHEAD) : value.start]
-        )
+        text = value.source.text[max(0, value.start - _LOOKAHEAD) : value.start]
+        before = re.search(r"\w+\(\s*(policy\s*=\s*)?$", text)
         if before is None:
             return None
         call = Span(value.source, value.start - len(before[0]), value.end)

@@ -61,9 +61,8 @@ def no_such_card(
     prefix, dot, rest = path.rpartition(".")
     is_library = prefix in lookup.LIBRARIES
     if is_library:
-        near = [f"{other}.{rest}" for other in lookup.LIBRARIES if lookup.find(kind, f"{other}.{rest}")] or [
-            f"{prefix}.{word}" for word in near if lookup.find(kind, f"{prefix}.{word}")
-        ]
+        others, alike = [f"{other}.{rest}" for other in lookup.LIBRARIES], [f"{prefix}.{word}" for word in near]
+        near = [n for n in others if lookup.find(kind, n)] or [n for n in alike if lookup.find(kind, n)]
     elif dot:
         near = [rest] if lookup.find(kind, rest) else []
     elsewhere = other_names.instead_of_call(call, kind) if call is not None else None

@@ -73,13 +73,8 @@ def dropped_weights(model: syntax.Value, before: Span) -> Diagnostic:
     written = f"{text}{', ' if '(' in text else '('}pretrained=true)"
     headline = "the recipe's model is pretrained, but the model of `--model` is not"
     fix = write_option(model.span, f"--model {shlex.quote(written)}")
-    return warning(
-        "dropped-weights",
-        headline,
-        (model, "starts from scratch"),
-        (before, "applies to the recipe's model only"),
-        fix=fix,
-    )
+    spots = (model, "starts from scratch"), (before, "applies to the recipe's model only")
+    return warning("dropped-weights", headline, *spots, fix=fix)
 
 
 def without_statement(

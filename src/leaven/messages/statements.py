@@ -85,9 +85,8 @@ def epochs_and_phases(epochs: Span, phase: Span, option: str) -> Diagnostic:
     """`option` is what to write for epochs that were given as an option."""
     headline = "both `train` and the phases set `epochs`"
     fix = write_option(epochs, option) if option else "set `epochs` in each phase only"
-    return error(
-        "epochs-and-phases", headline, (epochs, "remove this"), (phase, "each phase has its own number"), fix=fix
-    )
+    spots = (epochs, "remove this"), (phase, "each phase has its own number")
+    return error("epochs-and-phases", headline, *spots, fix=fix)
 
 
 def phase_without_epochs(name: Span) -> Diagnostic:
