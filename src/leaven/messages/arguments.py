@@ -66,9 +66,8 @@ def too_many(use: CardUse, index: int) -> Diagnostic:
     """A positional argument for which there is no parameter."""
     names = [f"`{parameter.name}`" for parameter in use.parameters if parameter.positional]
     few = {0: "no positional arguments", 1: "one positional argument: "}
-    headline = (
-        f"`{use.shown_name}` takes {few.get(len(names), f'{len(names)} positional arguments: ')}{', '.join(names)}"
-    )
+    count = few.get(len(names), f"{len(names)} positional arguments: ")
+    headline = f"`{use.shown_name}` takes {count}{', '.join(names)}"
     fix = _instead_of_surplus(use, index)
     return error("too-many-arguments", headline, (use.arguments[index], "one too many"), fix=fix)
 
