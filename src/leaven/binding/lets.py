@@ -116,12 +116,9 @@ def _measure(name: str, scope: Scope, sizes: dict[str, _Size]) -> _Size:
         parts += inner.parts
         depth, nesting = max(depth, above + inner.depth), max(nesting, around + inner.nesting)
         waiting += [(part, above + 1, around + is_bracketed) for part, is_bracketed in parts_of(value)]
-    if parts > MAX_PARTS:
+    if parts > MAX_PARTS or depth > MAX_DEPTH or nesting > MAX_NESTING:
         scope.broken_names.add(name)
-        scope.add(messages.large_let(scope.lets[name].name, MAX_PARTS))
-    elif depth > MAX_DEPTH or nesting > MAX_NESTING:
-        scope.broken_names.add(name)
-        scope.add(messages.nested_let(scope.lets[name].name))
+        scope.add(messages.large_let(scope.lets[name].name, MAX_PARTS if parts > MAX_PARTS else None))
     else:
         sizes[name] = _Size(parts, depth, nesting)
     return sizes[name]

@@ -120,15 +120,11 @@ def _read_call(call: syntax.Call, scope: Scope, modules: bool) -> Selector | Unk
 
 def _share(amount: Number | Unknown | None) -> Quantity | Pending | None:
     """A count of layers, or a percentage of parameters; None for what can't be one."""
-    if isinstance(amount, int):
-        amount = Quantity(amount, "layers")
-    if isinstance(amount, Pending):
-        return amount
-    match amount:
-        case Quantity(number, "layers") if number > 0:
-            return amount
-        case Quantity(number, "%") if 0 < number <= 100:
-            return amount
+    match Quantity(amount, "layers") if isinstance(amount, int) else amount:
+        case Pending() as share:
+            return share
+        case Quantity(number, "layers" | "%" as unit) as share if number > 0 and (unit == "layers" or number <= 100):
+            return share
     return None
 
 

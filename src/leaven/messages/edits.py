@@ -87,13 +87,11 @@ def _other_name(
     phases = phases_with(target.path, statements)
     if phases:
         return _rewritten(edit, ("phase", phases[0]), target, "it is in a phase: write ")
-    present = [s.name.path for s in statements if s.name is not None]
-    unwritten: list[str] = []  # what can be changed although nobody wrote it
-    if edit.name.path == "change" and owner in BLOCK_OWNERS:
-        unwritten = block_names(owner)
-    elif edit.name.path == "change":
-        unwritten = [c.name for c in own.cards("statement") if "." not in c.name and c.statement.default]
-    near = lookup.nearest(target.path, dict.fromkeys([*present, *unwritten]))
+    names = [s.name.path for s in statements if s.name is not None]
+    if edit.name.path == "change":  # some can be changed although nobody wrote them
+        defaults = (card.name for card in own.cards("statement") if "." not in card.name and card.statement.default)
+        names += block_names(owner) if owner in BLOCK_OWNERS else defaults
+    near = lookup.nearest(target.path, names)
     if fix := similar(target.span, near[:1]):
         return fix
     return "remove the line" if edit.name.path == "drop" else _addition(edit, target, statements, owner)

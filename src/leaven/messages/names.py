@@ -146,14 +146,13 @@ def deep_lets(name: syntax.Name, most: int) -> Diagnostic:
     return error("too-deep", headline, (name, "the limit is reached here"), fix="write some of the values out")
 
 
-def large_let(name: syntax.Name, most: int) -> Diagnostic:
-    headline = f"`{name.path}` expands to more than {most:,} parts"
-    return error("too-large", headline, (name, "with every `let` in it written out"), fix="use fewer `let`s in it")
-
-
-def nested_let(name: syntax.Name) -> Diagnostic:
-    headline = f"`{name.path}` expands to values that are nested too deeply"
-    return error("too-deep", headline, (name, "with every `let` in it written out"), fix="use fewer `let`s in it")
+def large_let(name: syntax.Name, most: int | None) -> Diagnostic:
+    """A `let` with more than so many parts, or with too many in each other."""
+    id, much = "too-deep", "values that are nested too deeply"
+    if most is not None:
+        id, much = "too-large", f"more than {most:,} parts"
+    place = (name, "with every `let` in it written out")
+    return error(id, f"`{name.path}` expands to {much}", place, fix="use fewer `let`s in it")
 
 
 # -- args
