@@ -8,7 +8,7 @@ from leaven.language.fixes import Edit, Fix, remove, write
 from leaven.language.source import Source, SourceKind, Span
 from leaven.language.tokens import Token, text_after
 
-_QUOTES = "'`\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
+QUOTES = "'`\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"  # that strings do not use
 _BASES = {"x": "hexadecimal", "b": "binary", "o": "octal"}
 # Characters that mean something elsewhere: what a recipe has instead, and how to say it.
 _REPLACEMENTS = {
@@ -62,14 +62,12 @@ def unexpected_character(token: Token) -> Diagnostic:
     return error("unexpected-character", f"unexpected {name}", (token, label), notes=notes, fix=fix)
 
 
-def is_quote(token: Token) -> bool:
-    """Whether a token is a quotation mark that strings do not use."""
-    return token.value in _QUOTES
+
 
 
 def wrong_quotes(token: Token) -> Diagnostic:
     """`'photos'`, `“photos”`."""
-    closed = re.match(rf"([^{_QUOTES}\r\n]*)[{_QUOTES}]", text_after(token))
+    closed = re.match(rf"([^{QUOTES}\r\n]*)[{QUOTES}]", text_after(token))
     span, fix = token.span, Fix('strings are written as `"photos"`')
     if closed:
         span = Span(token.span.source, token.span.start, token.span.end + closed.end())

@@ -9,7 +9,7 @@ import re
 from leaven.language import foreign_syntax
 from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Edit, Fix, remove, write
-from leaven.language.lexical_errors import is_quote, unexpected_character, wrong_quotes
+from leaven.language.lexical_errors import QUOTES, unexpected_character, wrong_quotes
 from leaven.language.source import Source, Span
 from leaven.language.tokens import Token, line_from, rest_of_line, text_after
 
@@ -75,7 +75,7 @@ def _unexpected(token: Token, accepted: set[str], fix: str | None = None) -> Dia
 def _odd_character(statement: list[Token], token: Token) -> Diagnostic | None:
     if token.type not in ("BAD", "DOT"):
         return None
-    if is_quote(token):
+    if token.value in QUOTES:
         return wrong_quotes(token)
     if token.type == "DOT" and statement and statement[-1].span.end == token.span.start:
         return foreign_syntax.unquoted_pattern(statement[-1].span, token)

@@ -11,7 +11,7 @@ from leaven.catalog import habits
 from leaven.catalog.card import Card, Parameter
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
-from leaven.language.fixes import Edit, Fix, write
+from leaven.language.fixes import Edit, Fix, shortened, write
 from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import suggestions
@@ -52,7 +52,9 @@ class Form(Record):
     def as_statement(self) -> str:
         if not self.argument:
             return f"{self.statement} {self.value}".rstrip()
-        return suggestions.argument_of(self.statement, self.argument, self.value).strip("`")
+        argument = f"{self.argument}={shortened(self.value)}"
+        call = suggestions.EXAMPLES.get(self.statement)
+        return f"{self.statement} {call}({argument})" if call else f"{self.statement} {argument}"
 
     def belongs_to(self, card: Card) -> bool:
         """Whether it is an argument of this card: of the statement, or of what it calls."""

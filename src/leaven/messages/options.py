@@ -24,13 +24,12 @@ _FLAGS = ("model", "data", "output")  # statements that an option of that name g
 def option_for(owner: str, name: str, value: str, statements: Sequence[BodyStatement]) -> str:
     """The option that sets an argument of that statement in this recipe: `--set train.epochs=3`; one per phase where
     each phase has it."""
-    phases = labels_of("phase", statements)
-    if owner == "train" and name == "epochs" and phases:
-        return " ".join(setting(("phase", phase), f"epochs={value}") for phase in phases)
-    own_phases = phases_with(owner, statements) if phases else []
-    if own_phases and len(own_phases) == len(phases):
-        return " ".join(setting(("phase", phase), f"{owner}.{name}={value}") for phase in own_phases)
-    return setting((owner,), f"{name}={value}")
+    phases, rest = labels_of("phase", statements), f"{name}={value}"
+    is_length = owner == "train" and name == "epochs"
+    own_phases = phases if is_length else phases_with(owner, statements)
+    if phases and len(own_phases) == len(phases):
+        return " ".join(setting(("phase", phase), rest if is_length else f"{owner}.{rest}") for phase in own_phases)
+    return setting((owner,), rest)
 
 
 def option_for_argument(place: Span, name: str, value: str, statements: Sequence[BodyStatement]) -> Fix | str | None:

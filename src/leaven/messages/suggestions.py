@@ -8,7 +8,7 @@ from leaven.catalog.card import KINDS, Parameter
 from leaven.catalog.value_text import quoted, value_text
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
-from leaven.language.fixes import Fix, shortened, write
+from leaven.language.fixes import Fix, write
 from leaven.language.source import Span
 from leaven.messages import describe
 from leaven.messages.published_weights import by_tag
@@ -144,12 +144,6 @@ def owned_arguments() -> dict[str, str]:
             for parameter in card.parameters:
                 owners.setdefault(parameter.name, example if kind == "statement" else kind)
     return owners
-
-
-def argument_of(owner: str, name: str, value: str = "…") -> str:
-    """How an argument of that statement is written."""
-    argument = f"{name}={shortened(value)}"
-    return f"`{owner} {EXAMPLES[owner]}({argument})`" if owner in EXAMPLES else f"`{owner} {argument}`"
 
 
 def is_misspelling(written: str, meant: str) -> bool:
