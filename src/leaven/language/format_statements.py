@@ -59,10 +59,6 @@ class BlockDoc:
     comment: Comment | None  # after the opening brace
     short: str | None  # on one line, if its author wrote it so or it is empty
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.entries and not self.comment
-
 
 @dataclass(slots=True)
 class Entry:

@@ -62,9 +62,6 @@ def unexpected_character(token: Token) -> Diagnostic:
     return error("unexpected-character", f"unexpected {name}", (token, label), notes=notes, fix=fix)
 
 
-
-
-
 def wrong_quotes(token: Token) -> Diagnostic:
     """`'photos'`, `“photos”`."""
     closed = re.match(rf"([^{QUOTES}\r\n]*)[{QUOTES}]", text_after(token))
