@@ -19,6 +19,7 @@ _ONLY_KEYWORD_ARGUMENTS = ("train", "checkpoint", "split")
 _OPERATORS = {"except": "-", "but": "-", "without": "-", "minus": "-", "and": "+", "plus": "+"}
 PYTHON = ("if", "elif", "else", "for", "while", "def", "class", "return", "print", "with", "try", "except", "raise")
 _LONGEST_PATH = 200
+_UP_TO_CLOSING = r"[^()\r\n]*\)"
 _ARGUMENT_LINE = "arguments go on the line of their statement"
 
 
@@ -147,9 +148,8 @@ def unquoted_path(statement: list[Token], token: Token) -> Diagnostic | None:
         return None
     is_drive = token.type == "COLON" and statement[-1].type == "NAME" and len(statement[-1].value) == 1
     start = statement[-1].span if is_drive else token.span
-    path = re.match(
-        r"([A-Za-z]:|\.{1,2}|~)?[/\\][\w./\\-]*", start.source.text[start.start : start.start + _LONGEST_PATH]
-    )
+    text = start.source.text[start.start : start.start + _LONGEST_PATH]
+    path = re.match(r"([A-Za-z]:|\.{1,2}|~)?[/\\][\w./\\-]*", text)
     if path is None:
         return None
     span = Span(start.source, start.start, start.start + path.end())
@@ -168,10 +168,8 @@ def name_with_dash(statement: list[Token], token: Token) -> Diagnostic | None:
     name = f"{parts[0]}{parts[-1]}"
     if " " in span.text or not name.isidentifier():
         return None
-    fix = write(span, name)
-    closing = re.match(r"[^()\r\n]*\)", text_after(token))
-    if closing:  # in quotes it is reported with the name that a recipe has for it
-        call = Span(span.source, span.start, token.span.end + closing.end())
+    fix, call = write(span, name), span.to(through(token, _UP_TO_CLOSING))
+    if call.end > token.span.end:  # in quotes it is reported with the name that a recipe has for it
         fix = write(call, f'"{span.text}"', otherwise=fix)
     return error("invalid-name", f"`{span.text}` is not a name", (parts[1], "a name has no dash"), fix=fix)
 
@@ -187,10 +185,9 @@ def tuple_for_list(statement: list[Token], token: Token, accepted: set[str]) -> 
         depth += {"RPAR": 1, "LPAR": -1, "CALL": -1}.get(opening.type, 0)
         if depth < 0:
             break
-    closed = re.match(r"[^()\r\n]*\)", text_after(token))
-    span, fix = token.span, Fix("lists are written as `[0.9, 0.999]`")
-    if closed:
-        span = Span(token.span.source, opening.span.start, token.span.end + closed.end())
+    span, fix = through(token, _UP_TO_CLOSING), Fix("lists are written as `[0.9, 0.999]`")
+    if span != token.span:
+        span = opening.span.to(span)
         fix = write(span, f"[{span.text[1:-1]}]")
     label = "expected `[` and `]`"
     return error("unexpected-token", "a list is in square brackets, not parentheses", (span, label), fix=fix)

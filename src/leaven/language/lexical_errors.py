@@ -6,7 +6,7 @@ import unicodedata
 from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Edit, Fix, remove, write
 from leaven.language.source import Source, SourceKind, Span
-from leaven.language.tokens import Token, text_after
+from leaven.language.tokens import Token, through
 
 QUOTES = "'`\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"  # that strings do not use
 _BASES = {"x": "hexadecimal", "b": "binary", "o": "octal"}
@@ -64,11 +64,9 @@ def unexpected_character(token: Token) -> Diagnostic:
 
 def wrong_quotes(token: Token) -> Diagnostic:
     """`'photos'`, `“photos”`."""
-    closed = re.match(rf"([^{QUOTES}\r\n]*)[{QUOTES}]", text_after(token))
-    span, fix = token.span, Fix('strings are written as `"photos"`')
-    if closed:
-        span = Span(token.span.source, token.span.start, token.span.end + closed.end())
-        fix = write(span, f'"{closed[1]}"')
+    span = through(token, rf"[^{QUOTES}\r\n]*[{QUOTES}]")
+    is_closed = span != token.span
+    fix = write(span, f'"{span.text[1:-1]}"') if is_closed else Fix('strings are written as `"photos"`')
     label = "strings use straight double quotes"
     return error("wrong-quotes", f"unexpected quotation mark `{token}`", (span, label), fix=fix)
 
