@@ -73,7 +73,7 @@ def recipe_entries(tree: syntax.Tree) -> list[Entry]:
     formatter = _StatementFormatter(tree)
     end = len(tree.source.text)
     first = tree.statements[0].span.start if tree.statements else end
-    return formatter.body(tree.statements, formatter.comments.take(first), 0, end)
+    return formatter.body(tree.statements, formatter.values.take_comments(first), 0, end)
 
 
 class _StatementFormatter:
@@ -82,7 +82,6 @@ class _StatementFormatter:
     def __init__(self, tree: syntax.Tree) -> None:
         self.source = tree.source
         self.values = ValueFormatter(tree)
-        self.comments = self.values.comments
 
     def body(
         self, statements: Sequence[syntax.AnyStatement], comments: Sequence[Comment], start: int, end: int
@@ -95,7 +94,7 @@ class _StatementFormatter:
             first, last = statement.span.start, statement.span.end
             contents += [(comment, first, comment.span.end) for comment in self._unplaced(statement)]
             doc = self._statement(statement)
-            after = self.comments.take(following)
+            after = self.values.take_comments(following)
             doc.comment = pop_trailing(after)
             contents.append((doc, first, max(last, doc.comment.span.end) if doc.comment else last))
             contents += [(comment, comment.span.start, comment.span.end) for comment in after]
@@ -110,11 +109,11 @@ class _StatementFormatter:
         """The comments in a statement's first value that have no place there: they go before the statement."""
         match statement:
             case syntax.Statement(arguments=(first, *_)):
-                return self.comments.take(first.span.end, first)
+                return self.values.take_comments(first.span.end, first)
             case syntax.Let(value=value):
-                return self.comments.take(value.span.end, value)
+                return self.values.take_comments(value.span.end, value)
             case syntax.Arg(choices=choices, default=default, span=span):
-                return self.comments.take(span.end, *(part for part in (choices, default) if part))
+                return self.values.take_comments(span.end, *(part for part in (choices, default) if part))
             case _:
                 return []
 
@@ -154,11 +153,11 @@ class _StatementFormatter:
         arguments: list[ArgumentDoc] = []
         spaces = {0: self._spaces(next_token(self.source, node.name.span.end))}
         for index, argument in enumerate(node.arguments):
-            comments = self.comments.take(argument.span.start)
+            comments = self.values.take_comments(argument.span.start)
             if arguments:
                 arguments[-1].trailing = pop_trailing(comments)
                 spaces[index] = self._spaces_after_comma(node.arguments[index - 1].span.end, argument.span.start)
-                comments += self.comments.take(argument.span.end, argument)
+                comments += self.values.take_comments(argument.span.end, argument)
             is_pipeline = isinstance(argument.value, syntax.Pipeline)
             arguments.append(ArgumentDoc(self.values.format(argument), is_pipeline, comments))
         cells: list[Doc | None] = [(argument.doc, ",") for argument in arguments[:-1]]
@@ -171,7 +170,7 @@ class _StatementFormatter:
 
     def _block(self, node: syntax.Block) -> BlockDoc:
         span = node.span
-        comments = self.comments.take(node.statements[0].span.start if node.statements else span.end)
+        comments = self.values.take_comments(node.statements[0].span.start if node.statements else span.end)
         trailing = pop_trailing(comments)
         entries = self.body(node.statements, comments, span.start, span.end)
         has_comments = trailing is not None or bool(comments)

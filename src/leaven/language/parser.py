@@ -61,55 +61,48 @@ def _parse(source: Source, start: str) -> tuple[Any, list[Span], tuple[Diagnosti
     layout = Layout(list(grammar.tokens(source)), source)
     if layout.is_beyond_limit:
         return None, layout.comments, in_order(layout.diagnostics)
-    parser = _RecoveringParser(LalrParser(grammar, start), source)
-    result = parser.parse(iter(layout.tokens))
-    diagnostics = layout.diagnostics
-    if start == "start" or not diagnostics:  # in a single value, a second error is a consequence of the first
-        diagnostics = diagnostics + parser.diagnostics
-    return result, layout.comments, in_order(diagnostics)
+    result, errors = _feed(iter(layout.tokens), LalrParser(grammar, start), source)
+    # In a single value, a second error is a consequence of the first.
+    errors = layout.diagnostics + errors if start == "start" else layout.diagnostics or errors
+    return result, layout.comments, in_order(errors)
 
 
-class _RecoveringParser:
-    """Feeds tokens to the grammar; where it rejects one, a BROKEN statement replaces the faulty one."""
+def _feed(tokens: Iterator[Token], parser: LalrParser, source: Source) -> tuple[Any, list[Diagnostic]]:
+    """What the grammar makes of the tokens; where it rejects one, a BROKEN statement replaces the faulty one."""
+    errors: list[Diagnostic] = []
+    statement: list[Token] = []
+    for token in tokens:
+        if not parser.feed(token):
+            errors.append(syntax_errors.unexpected(statement, token, parser.accepts()))
+            if not _recover(statement, token, tokens, parser):
+                return None, errors
+            statement = []
+        elif token.type in _STATEMENT_BOUNDS:
+            statement = []
+        else:
+            statement.append(token)
+    result = parser.finish()
+    if result is None:
+        # Only a single value or setting can end too early; a file may end after any statement.
+        errors.append(syntax_errors.missing_option_value(source))
+    return result, errors
 
-    def __init__(self, parser: LalrParser, source: Source) -> None:
-        self.parser = parser
-        self.source = source
-        self.diagnostics: list[Diagnostic] = []
 
-    def parse(self, tokens: Iterator[Token]) -> Any:
-        statement: list[Token] = []
-        for token in tokens:
-            if not self.parser.feed(token):
-                self.diagnostics.append(syntax_errors.unexpected(statement, token, self.parser.accepts()))
-                if not self._recover(statement, token, tokens):
-                    return None
-                statement = []
-            elif token.type in _STATEMENT_BOUNDS:
-                statement = []
-            else:
-                statement.append(token)
-        result = self.parser.finish()
-        if result is None:
-            # Only a single value or setting can end too early; a file may end after any statement.
-            self.diagnostics.append(syntax_errors.missing_option_value(self.source))
-        return result
-
-    def _recover(self, statement: list[Token], token: Token, tokens: Iterator[Token]) -> bool:
-        """Skip the faulty statement up to its block or its end; false if there is no statement to skip."""
-        first = statement[0] if statement else token
-        if statement:
-            self.parser.unwind("statement")
-        elif "END" in self.parser.accepts():  # something follows a block
-            self.parser.feed(Token("END", "", first.span))
-        if "BROKEN" not in self.parser.accepts():
-            return False
-        self.parser.feed(Token("BROKEN", first.value, first.span))
-        end = foreign_syntax.end_of_indented(statement, token)
-        while token.type not in _STATEMENT_BOUNDS or token.span.start < end:
-            token = next(tokens)
-        self.parser.feed(token)
-        return True
+def _recover(statement: list[Token], token: Token, tokens: Iterator[Token], parser: LalrParser) -> bool:
+    """Skip the faulty statement up to its block or its end; false if there is no statement to skip."""
+    first = statement[0] if statement else token
+    if statement:
+        parser.unwind("statement")
+    elif "END" in parser.accepts():  # something follows a block
+        parser.feed(Token("END", "", first.span))
+    if "BROKEN" not in parser.accepts():
+        return False
+    parser.feed(Token("BROKEN", first.value, first.span))
+    end = foreign_syntax.end_of_indented(statement, token)
+    while token.type not in _STATEMENT_BOUNDS or token.span.start < end:
+        token = next(tokens)
+    parser.feed(token)
+    return True
 
 
 @cache
