@@ -57,8 +57,8 @@ def _read_import(alias: str, statement: syntax.Import, scope: Scope) -> None:
     module = UserModule(alias, name, isinstance(target, syntax.String), place)
     if isinstance(definitions, Unreadable):
         scope.add(messages.unreadable_python(name, place, definitions.reason, definitions.line, target.span))
-        definitions = None
-    scope.modules[alias] = ImportedModule(module, definitions, target.span)
+    known = None if isinstance(definitions, Unreadable) else definitions
+    scope.modules[alias] = ImportedModule(module, known, target.span)
 
 
 def _definitions(assembled: Assembled) -> list[syntax.Arg | syntax.Let]:

@@ -6,13 +6,13 @@ libraries offer (`library.py`). Nothing here knows which; checker, `leaven catal
 
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from leaven.catalog import traits
+from leaven.catalog import traits as kinds
 from leaven.catalog.traits import Condition, Definition, StatementRules, TargetKind, TechniqueTraits, Traits
 from leaven.language.record import Record
 
 T = TypeVar("T", bound=Traits)
 
-KINDS = tuple(kind for kind in traits.BY_KIND if kind != "user")
+KINDS = tuple(kind for kind in kinds.BY_KIND if kind != "user")
 
 
 class Parameter(Record):
@@ -136,15 +136,15 @@ class Card(Record):
         return self.traits.technique if isinstance(self.traits, Definition) else self._technique
 
     _technique = _TraitsOf(TechniqueTraits)
-    model = _TraitsOf(traits.ModelTraits)
-    component = _TraitsOf(traits.ComponentTraits)
-    data = _TraitsOf(traits.DataTraits)
-    transform = _TraitsOf(traits.TransformTraits)
-    loss = _TraitsOf(traits.LossTraits)
-    metric = _TraitsOf(traits.MetricTraits)
-    sampler = _TraitsOf(traits.SamplerTraits)
-    task = _TraitsOf(traits.TaskTraits)
-    optimizer = _TraitsOf(traits.OptimizerTraits)
-    schedule = _TraitsOf(traits.ScheduleTraits)
-    pruning = _TraitsOf(traits.PruningTraits)
+    model = _TraitsOf(kinds.ModelTraits)
+    component = _TraitsOf(kinds.ComponentTraits)
+    data = _TraitsOf(kinds.DataTraits)
+    transform = _TraitsOf(kinds.TransformTraits)
+    loss = _TraitsOf(kinds.LossTraits)
+    metric = _TraitsOf(kinds.MetricTraits)
+    sampler = _TraitsOf(kinds.SamplerTraits)
+    task = _TraitsOf(kinds.TaskTraits)
+    optimizer = _TraitsOf(kinds.OptimizerTraits)
+    schedule = _TraitsOf(kinds.ScheduleTraits)
+    pruning = _TraitsOf(kinds.PruningTraits)
     definition = _TraitsOf(Definition)

@@ -164,13 +164,16 @@ class _CardFile:
 
     def _card(self, number: int) -> Card:
         if number not in self._cards:
-            self._cards[number] = self._build(disk_cache.parse_json(self._lines[number]))
+            self._cards[number] = self._build(self._entry(number))
         return self._cards[number]
+
+    def _entry(self, line: int) -> Any:
+        return disk_cache.parse_json(self._lines[line])
 
     def _build(self, entry: dict[str, Any]) -> Card:
         parameters = entry.get("parameters", ())
         if "signature" in entry:  # shared with other cards, up to some differences
-            signature = disk_cache.parse_json(self._lines[self._card_count + entry["signature"]])
+            signature = self._entry(self._card_count + entry["signature"])
             without, changes = entry.get("without", ()), entry.get("changes", {})
             parameters = [one | changes.get(one["name"], {}) for one in signature if one["name"] not in without]
         return Card(
