@@ -76,4 +76,5 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Sorted by position, without duplicates."""
     firsts = {diagnostic: [spot.span for spot in diagnostic.spots[:1]] for diagnostic in diagnostics}
-    return tuple(sorted(firsts, key=lambda one: [(span.source.name, span.start) for span in firsts[one]]))
+    ordered = sorted(firsts.items(), key=lambda pair: [(span.source.name, span.start) for span in pair[1]])
+    return tuple(diagnostic for diagnostic, _ in ordered)
