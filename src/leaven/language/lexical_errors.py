@@ -12,14 +12,9 @@ QUOTES = "'`\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"  # that strings do not u
 _BASES = {"x": "hexadecimal", "b": "binary", "o": "octal"}
 # Characters that mean something elsewhere: what a recipe has instead, and how to say it.
 _REPLACEMENTS = {
-    "|": ("->", "join stages with `->`"),
-    ">": ("->", "join stages with `->`"),
-    "\u2192": ("->", "write the arrow as `->`"),
-    "\u21d2": ("->", "write the arrow as `->`"),
-    "\u2012": ("-", "write an ordinary `-`"),
-    "\u2013": ("-", "write an ordinary `-`"),
-    "\u2014": ("-", "write an ordinary `-`"),
-    "\u2212": ("-", "write an ordinary `-`"),
+    **dict.fromkeys("|>", ("->", "join stages with `->`")),
+    **dict.fromkeys("\u2192\u21d2", ("->", "write the arrow as `->`")),
+    **dict.fromkeys("\u2012\u2013\u2014\u2212", ("-", "write an ordinary `-`")),
     "\u00d7": ("*", "write `*`"),
     "&": ("+", "join layers with `+`"),
 }
