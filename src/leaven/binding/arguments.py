@@ -88,7 +88,8 @@ class _Matching:
         arguments = self.use.arguments
         if self._last_keyword is not None:
             before = arguments[index - 1]
-            if not _is_decimal_comma(before.value, value):
+            are_numbers = isinstance(before.value, syntax.Number) and isinstance(value, syntax.Number)
+            if not are_numbers or before.span.source.text[before.span.end : value.span.start] != ",":  # `0,001`
                 return messages.after_keyword(self.use, index, self._last_keyword)
             if before.keyword is not None:
                 self.given.pop(before.keyword.path, None)  # `clip=0,5` is no 0
@@ -130,12 +131,6 @@ class _Matching:
         self.places.setdefault(name, argument.span)
 
 
-def _is_decimal_comma(before: syntax.Value, value: syntax.Value) -> bool:
-    """Whether two numbers are one, written `0,001`."""
-    are_numbers = isinstance(before, syntax.Number) and isinstance(value, syntax.Number)
-    return are_numbers and before.span.source.text[before.span.end : value.span.start] == ","
-
-
 def _is_second_side(arguments: Sequence[syntax.Argument], positional: Sequence[Parameter]) -> bool:
     """Whether `resize(224, 224)` means height and width: the second parameter takes no whole number."""
     first, second = (argument.value for argument in arguments[:2])
@@ -145,10 +140,10 @@ def _is_second_side(arguments: Sequence[syntax.Argument], positional: Sequence[P
 
 def fit_together(card: Card, settings: Sequence[Setting], name: Span, scope: Scope) -> bool:
     """Whether the card's rules about several parameters hold: exactly one of them, one that needs another, an order."""
-    reports = list(_misfits(card, {setting.name: setting for setting in settings}, name))
-    for report in reports[:1]:
+    report = next(_misfits(card, {setting.name: setting for setting in settings}, name), None)
+    if report is not None:
         scope.add(report)
-    return not reports
+    return report is None
 
 
 def _misfits(card: Card, settings: Mapping[str, Setting], name: Span) -> Iterator[Diagnostic]:

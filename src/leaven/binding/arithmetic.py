@@ -1,16 +1,19 @@
-"""Numbers and quantities: what `lr * 10`, `2 epochs` and `-0.5` come to."""
+"""Numbers and quantities: what `lr * 10`, `2 epochs` and `-0.5` come to, and whether parameters take that."""
 
 import math
 import operator
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TypeVar
 
-from leaven.binding.limits import MAX_PARTS
-from leaven.binding.scope import BOUND_BY_DATA, Scope
+from leaven.binding.scope import BOUND_BY_DATA, MAX_PARTS, Scope
+from leaven.catalog.card import Parameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import UNKNOWN, FromData, Number, Pending, Quantity, Unknown, plural_unit
 from leaven.language import syntax
-from leaven.messages import numbers as messages
+from leaven.messages import values as messages
+
+T = TypeVar("T", int | float, Quantity)
 
 MAX_WHOLE = 10**18
 _OPERATIONS: dict[str, Callable[[float, float], float]] = {
@@ -26,7 +29,7 @@ def calculate(value: syntax.Value, scope: Scope) -> Number | Unknown | None:
     match value:
         case syntax.Number(value=number, unit=unit):
             if not math.isfinite(number):
-                return scope.add(messages.too_large(value))
+                return scope.add(messages.number_too_large(value))
             return number if unit is None else Quantity(number, plural_unit(unit))
         case syntax.Name(path=path):
             return _named(value, path, scope)
@@ -107,10 +110,10 @@ def _calculated(left: float, right: float, value: syntax.Binary, scope: Scope) -
     try:
         result = _OPERATIONS[value.operator](left, right)
     except OverflowError:
-        return scope.add(messages.too_large(value))
+        return scope.add(messages.number_too_large(value))
     if isinstance(result, int):
         return result if abs(result) < MAX_WHOLE else float(result)
-    return result if math.isfinite(result) else scope.add(messages.too_large(value))
+    return result if math.isfinite(result) else scope.add(messages.number_too_large(value))
 
 
 def _with_unit(amount: int | float | Unknown, unit: str) -> Quantity | Unknown:
@@ -162,3 +165,50 @@ def _has_names(value: syntax.Value) -> bool:
         case syntax.Binary(left=left, right=right):
             return _has_names(left) or _has_names(right)
     return False
+
+
+# -- units and bounds of parameters
+
+
+def in_units(scope: Scope, value: syntax.Value, quantity: Quantity, parameter: Parameter) -> Quantity | Unknown:
+    """A quantity, if the parameter takes its unit."""
+    if quantity.unit in parameter.units:
+        return within_bounds(scope, value, quantity, parameter)
+    if "quantity" in parameter.types:
+        return scope.add(messages.wrong_unit(value, quantity, parameter))
+    return scope.add(messages.unexpected_unit(value, quantity, parameter))
+
+
+def as_quantity(scope: Scope, value: syntax.Value, number: float, parameter: Parameter) -> Quantity | Unknown:
+    """A plain number in the parameter's first unit; a fraction where percent are counted is refused."""
+    if parameter.units[0] == "%" and isinstance(number, float) and 0 < number <= 1:
+        return scope.add(messages.fraction_as_percentage(value, number, parameter))
+    if "%" in parameter.units and isinstance(number, float) and 0 < number < 1 and isinstance(value, syntax.Number):
+        scope.add(messages.fraction_of_unit(value, number, parameter))
+    return within_bounds(scope, value, Quantity(number, parameter.units[0]), parameter)
+
+
+def within_bounds(scope: Scope, value: syntax.Value, number: T, parameter: Parameter) -> T | Unknown:
+    """A number, if it is within the parameter's bounds."""
+    amount = number.amount if isinstance(number, Quantity) else number
+    bound, percent = "", "%" if isinstance(number, Quantity) and number.unit == "%" else ""
+    if parameter.minimum is not None and amount < parameter.minimum:
+        bound = f"at least {value_text(parameter.minimum)}{percent}"
+    elif parameter.above is not None and amount <= parameter.above:
+        bound = f"more than {value_text(parameter.above)}{percent}"
+    elif parameter.maximum is not None and amount > parameter.maximum:
+        bound = f"at most {value_text(parameter.maximum)}{percent}"
+    elif parameter.below is not None and amount >= parameter.below:
+        bound = f"less than {value_text(parameter.below)}{percent}"
+    elif percent and amount > 100:
+        bound = "at most 100%"
+    return scope.add(messages.out_of_range(value, number, parameter, bound)) if bound else number
+
+
+def whole(scope: Scope, value: syntax.Value, number: Quantity, parameter: Parameter) -> Quantity | Unknown:
+    """A quantity, if it is a whole number of its unit."""
+    if isinstance(number.amount, int):
+        return number
+    if number.amount.is_integer():
+        return Quantity(int(number.amount), number.unit)
+    return scope.add(messages.not_whole(value, number, parameter))

@@ -1,14 +1,13 @@
 """`let`s: those that can't be expanded are refused before anything expands them.
 
 A few lines can expand to more than fits into memory (`let b = [a, a]`, `let c = [b, b]`, …) or on Python's stack.
-`limits.py` says how much is too much.
+`scope.py` says how much is too much.
 """
 
 from collections.abc import Collection, Iterator
 from typing import NamedTuple
 
-from leaven.binding.limits import MAX_DEPTH, MAX_LETS, MAX_NESTING, MAX_PARTS
-from leaven.binding.scope import Scope
+from leaven.binding.scope import MAX_DEPTH, MAX_LETS, MAX_NESTING, MAX_PARTS, Scope
 from leaven.catalog.selectors import WORDS as SELECTOR_WORDS
 from leaven.language import syntax
 from leaven.messages import names as messages
@@ -117,12 +116,9 @@ def _measure(name: str, scope: Scope, sizes: dict[str, _Size]) -> _Size:
         parts += inner.parts
         depth, nesting = max(depth, above + inner.depth), max(nesting, around + inner.nesting)
         waiting += [(part, above + 1, around + is_bracketed) for part, is_bracketed in parts_of(value)]
-    if parts > MAX_PARTS:
+    if parts > MAX_PARTS or depth > MAX_DEPTH or nesting > MAX_NESTING:
         scope.broken_names.add(name)
-        scope.add(messages.large_let(scope.lets[name].name, MAX_PARTS))
-    elif depth > MAX_DEPTH or nesting > MAX_NESTING:
-        scope.broken_names.add(name)
-        scope.add(messages.nested_let(scope.lets[name].name))
+        scope.add(messages.large_let(scope.lets[name].name, MAX_PARTS if parts > MAX_PARTS else None))
     else:
         sizes[name] = _Size(parts, depth, nesting)
     return sizes[name]

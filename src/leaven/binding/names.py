@@ -1,11 +1,14 @@
 """The names that a recipe defines: imports are read, `arg`s get their values, `let`s are kept until they are used."""
 
+import os.path
 from collections.abc import Iterable, Iterator
 
 from leaven.binding.args import read_args
-from leaven.binding.imports import read_import
+from leaven.binding.files import report_missing
 from leaven.binding.lets import refuse_unexpandable
 from leaven.binding.scope import BOUND_BY_DATA, Scope
+from leaven.catalog.user_code import ImportedModule, Unreadable, find_module, read_definitions
+from leaven.catalog.values import FilePath, UserModule
 from leaven.formats import program_flags
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
@@ -21,13 +24,37 @@ def open_scope(assembled: Assembled, options: Options, requires_args: bool) -> S
     scope = Scope(lets=dict(assembled.lets), broken_names=set(assembled.broken_names), requires_args=requires_args)
     scope.diagnostics += assembled.diagnostics
     for alias, statement in assembled.imports.items():
-        read_import(alias, statement, scope)
+        _read_import(alias, statement, scope)
     for definition in _definitions(assembled):
         _refuse_reserved(definition, scope)
     _refuse_in_blocks(assembled.statements, scope)
     refuse_unexpandable(scope)
     read_args(assembled, options, scope)
     return scope
+
+
+def _read_import(alias: str, statement: syntax.Import, scope: Scope) -> None:
+    """Add a module to the scope, whose file is never run; one that is not there is reported."""
+    target, folder = statement.target, statement.target.span.source.folder
+    if isinstance(target, syntax.String):
+        name, place = target.value, folder / target.value
+        if not os.path.isfile(place):
+            scope.broken_names.add(alias)
+            report_missing(scope, FilePath(name, place, target.span), "the Python file")
+            return
+    else:
+        name, found = target.path, find_module(target.path, folder)
+        if found is None:
+            scope.broken_names.add(alias)
+            scope.add(messages.no_such_module(target))
+            return
+        place = found
+    definitions = read_definitions(place, alias)
+    module = UserModule(alias, name, isinstance(target, syntax.String), place)
+    if isinstance(definitions, Unreadable):
+        scope.add(messages.unreadable_python(name, place, definitions.reason, definitions.line, target.span))
+    known = None if isinstance(definitions, Unreadable) else definitions
+    scope.modules[alias] = ImportedModule(module, known, target.span)
 
 
 def _definitions(assembled: Assembled) -> list[syntax.Arg | syntax.Let]:

@@ -6,7 +6,7 @@ What a stage means is left to `values.py`.
 from typing import TYPE_CHECKING
 
 from leaven.binding.arithmetic import calculate
-from leaven.binding.limits import MAX_PARTS
+from leaven.binding.scope import MAX_PARTS
 from leaven.catalog.card import Parameter
 from leaven.catalog.values import UNKNOWN, Invocation, Unknown
 from leaven.language import syntax

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import TypeVar
 
-from leaven.binding.limits import MAX_PARTS, MAX_TOTAL
 from leaven.catalog import lookup
 from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
@@ -18,7 +17,15 @@ from leaven.catalog.values import UNKNOWN, Arg, FromData, Number, Unknown
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Spot
 from leaven.language.source import Source, Span
-from leaven.messages import names, spelling, values
+from leaven.messages import names, suggestions, values
+
+# How far `let`s and repetitions may expand. `lets.py` refuses a `let` that is too large on its own, before anything
+# expands it; `Scope.can_expand` counts what is expanded, in pipelines, selectors, lists and calculations alike.
+MAX_PARTS = 10_000  # of one value, with every `let` in it written out
+MAX_TOTAL = 50_000  # of all expansions in a recipe: a `let` may be used often
+MAX_LETS = 100  # that refer to each other in a row; keeps every later walk off Python's stack limit
+MAX_DEPTH = 400  # of parts in parts, counting what a walk over them puts on Python's stack
+MAX_NESTING = 90  # of brackets, a few less than a recipe may have: `show` writes expanded values inside of blocks
 
 BOUND_BY_DATA = ("classes", "outputs", "channels")  # names that the data gives their values
 
@@ -63,16 +70,16 @@ class Scope:
 
     def add(self, report: Diagnostic) -> Unknown:
         """Note a report; the answer is the value of what could not be determined."""
-        if report.id.startswith("unknown-") and (note := spelling.note_on_letters(report)):
+        if report.id.startswith("unknown-") and (note := suggestions.note_on_letters(report)):
             report = replace(report, notes=(*report.notes, note))
         self.diagnostics.append(report)
         return UNKNOWN
 
     def nearest(self, word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
         """The names that were likely meant, unless there are too many reports already."""
-        if len(self.diagnostics) >= spelling.MAX_SUGGESTIONS:
+        if len(self.diagnostics) >= suggestions.MAX_SUGGESTIONS:
             return []
-        return lookup.nearest(word, islice(candidates, spelling.MAX_CANDIDATES), limit)
+        return lookup.nearest(word, islice(candidates, suggestions.MAX_CANDIDATES), limit)
 
     def has_error_in(self, span: Span) -> bool:
         """Whether an error was reported inside a stretch of text: what else is wrong with it may follow from that."""

@@ -7,7 +7,7 @@ from unicodedata import normalize
 from leaven.binding.scope import Scope
 from leaven.catalog.values import Invocation, Score, Unknown
 from leaven.language import syntax
-from leaven.messages import scores as messages
+from leaven.messages import values as messages
 
 
 def metric_label(metric: Invocation) -> str:

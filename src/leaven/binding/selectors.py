@@ -8,21 +8,8 @@ from collections.abc import Sequence
 
 from leaven.binding.arithmetic import calculate
 from leaven.binding.scope import Scope
-from leaven.catalog.selectors import (
-    WORDS,
-    Joined,
-    Layer,
-    OfType,
-    Selection,
-    Selector,
-    Share,
-    Stages,
-    Without,
-    Word,
-    is_resolved,
-    matching,
-    modules_matching,
-)
+from leaven.catalog import selectors
+from leaven.catalog.selectors import WORDS, Selection, Selector
 from leaven.catalog.values import UNKNOWN, Number, Pending, Quantity, Unknown
 from leaven.formats.layer_names import is_glob
 from leaven.language import syntax
@@ -34,10 +21,10 @@ def read_selection(value: syntax.Value, scope: Scope) -> Selection | Unknown:
     selector = _read(value, scope)
     if isinstance(selector, Unknown):
         return UNKNOWN
-    if scope.layers is None or not is_resolved(selector):
+    if scope.layers is None or not selectors.is_resolved(selector):
         return Selection(selector, None)
-    selection = Selection(selector, matching(selector, scope.layers))
-    if isinstance(selector, Joined | Without) and not selection.parameters:
+    selection = Selection(selector, selectors.matching(selector, scope.layers))
+    if isinstance(selector, selectors.Joined | selectors.Without) and not selection.parameters:
         return scope.add(messages.nothing_left(value, scope.model_name))
     return selection
 
@@ -51,9 +38,9 @@ def read_modules(value: syntax.Value, scope: Scope, *, is_of_model: bool) -> tup
     if not is_of_model or scope.layers is None:
         return scope.add(messages.not_names(value))
     selector = _read(value, scope, modules=True)
-    if isinstance(selector, Unknown) or not is_resolved(selector):
+    if isinstance(selector, Unknown) or not selectors.is_resolved(selector):
         return UNKNOWN
-    found = modules_matching(selector, scope.layers)
+    found = selectors.modules_matching(selector, scope.layers)
     return found or scope.add(messages.no_modules(value, scope.model_name))
 
 
@@ -81,17 +68,17 @@ def _read(value: syntax.Value, scope: Scope, *, modules: bool = False) -> Select
             first, second = _read(left, scope, modules=modules), _read(right, scope, modules=modules)
             if isinstance(first, Unknown) or isinstance(second, Unknown):
                 return UNKNOWN
-            return Joined(first, second) if operator == "+" else Without(first, second)
+            return selectors.Joined(first, second) if operator == "+" else selectors.Without(first, second)
         case syntax.Name(path=path) if path in WORDS:
-            return _checked(Word(path), value, path, scope, modules)
+            return _checked(selectors.Word(path), value, path, scope, modules)
         case syntax.Name(path=path) if path in scope.broken_names:
             return UNKNOWN
         case syntax.Name(path=path) if path in scope.lets:
             return scope.expand(value, lambda inner: _read(inner, scope, modules=modules))
         case syntax.Name(path=path):
-            return _checked(Layer(path, False), value, path, scope, modules)
+            return _checked(selectors.Layer(path, False), value, path, scope, modules)
         case syntax.String(value=text):
-            return _checked(Layer(text, is_glob(text)), value, text, scope, modules)
+            return _checked(selectors.Layer(text, is_glob(text)), value, text, scope, modules)
         case syntax.Call():
             return _read_call(value, scope, modules)
         case syntax.List(items=items) if items:
@@ -99,13 +86,13 @@ def _read(value: syntax.Value, scope: Scope, *, modules: bool = False) -> Select
     return scope.add(messages.not_layers(value))
 
 
-def _joined(selectors: Sequence[Selector | Unknown]) -> Selector | Unknown:
+def _joined(parts: Sequence[Selector | Unknown]) -> Selector | Unknown:
     """All of them together, joined by halves, so that a long list does not become a deep one."""
-    if len(selectors) == 1:
-        return selectors[0]
-    middle = len(selectors) // 2
-    first, second = _joined(selectors[:middle]), _joined(selectors[middle:])
-    return UNKNOWN if isinstance(first, Unknown) or isinstance(second, Unknown) else Joined(first, second)
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    first, second = _joined(parts[:middle]), _joined(parts[middle:])
+    return UNKNOWN if isinstance(first, Unknown) or isinstance(second, Unknown) else selectors.Joined(first, second)
 
 
 def _read_call(call: syntax.Call, scope: Scope, modules: bool) -> Selector | Unknown:
@@ -115,7 +102,7 @@ def _read_call(call: syntax.Call, scope: Scope, modules: bool) -> Selector | Unk
         return UNKNOWN
     match name, values:
         case "type", [syntax.String(value=type) as wanted]:
-            return _checked(OfType(type), wanted, type, scope, modules)
+            return _checked(selectors.OfType(type), wanted, type, scope, modules)
         case "stages", [_, *_]:
             numbers = [amount for amount in amounts if isinstance(amount, int | Pending)]
             if len(numbers) == len(amounts):
@@ -123,9 +110,9 @@ def _read_call(call: syntax.Call, scope: Scope, modules: bool) -> Selector | Unk
         case "first" | "last", [_]:
             amount = _share(amounts[0])
             if isinstance(amount, Pending):
-                return Share(name, amount)
+                return selectors.Share(name, amount)
             if amount is not None:
-                return _checked(Share(name, amount), call, call.span.text, scope, modules)
+                return _checked(selectors.Share(name, amount), call, call.span.text, scope, modules)
     if name in messages.CALLS:
         return scope.add(messages.wrong_arguments(call, amounts[0] if amounts else None))
     return scope.add(messages.unknown_call(call, scope.nearest(name, messages.CALLS)))
@@ -133,15 +120,11 @@ def _read_call(call: syntax.Call, scope: Scope, modules: bool) -> Selector | Unk
 
 def _share(amount: Number | Unknown | None) -> Quantity | Pending | None:
     """A count of layers, or a percentage of parameters; None for what can't be one."""
-    if isinstance(amount, int):
-        amount = Quantity(amount, "layers")
-    if isinstance(amount, Pending):
-        return amount
-    match amount:
-        case Quantity(number, "layers") if number > 0:
-            return amount
-        case Quantity(number, "%") if 0 < number <= 100:
-            return amount
+    match Quantity(amount, "layers") if isinstance(amount, int) else amount:
+        case Pending() as share:
+            return share
+        case Quantity(number, "layers" | "%" as unit) as share if number > 0 and (unit == "layers" or number <= 100):
+            return share
     return None
 
 
@@ -150,13 +133,13 @@ def _stages(call: syntax.Call, numbers: Sequence[int | Pending], scope: Scope) -
     for number, argument in zip(numbers, call.arguments, strict=True):
         if isinstance(number, int) and (number < 1 or (available is not None and number > available)):
             return scope.add(messages.no_such_stage(argument, number, scope.model_name, available))
-    return Stages(tuple(numbers))
+    return selectors.Stages(tuple(numbers))
 
 
 def _checked(selector: Selector, value: syntax.Value, written: str, scope: Scope, modules: bool) -> Selector | Unknown:
     """A piece of a selector, if it matches layers of the model."""
     layers = scope.layers
-    if layers is None or (modules_matching if modules else matching)(selector, layers):
+    if layers is None or (selectors.modules_matching if modules else selectors.matching)(selector, layers):
         return selector
     report = messages.no_such_layer(selector, value, written, scope.model_name, layers, scope.nearest)
     return scope.add(report)

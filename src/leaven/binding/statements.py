@@ -73,7 +73,8 @@ def bind_statement(
     statement: syntax.Statement, card: Card, scope: Scope, parameters: Sequence[Parameter] | None = None
 ) -> Invocation | None:
     """A statement's arguments bound to a card, or to other parameters than the card's own."""
-    settings = Binder(scope).bind_arguments(card, statement.arguments, statement.name.span, parameters)
+    available = card.parameters if parameters is None else parameters
+    settings = Binder(scope).bind_arguments(card, statement.arguments, statement.name.span, available)
     return None if isinstance(settings, Unknown) else Invocation(card, settings, Written(statement.span))
 
 

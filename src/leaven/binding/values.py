@@ -8,13 +8,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from leaven.binding.arguments import fit_together, match_arguments, settable_parameters
-from leaven.binding.arithmetic import calculate, kept_expression
+from leaven.binding.arithmetic import as_quantity, calculate, in_units, kept_expression, whole, within_bounds
 from leaven.binding.parameter_defaults import default_value
 from leaven.binding.pipelines import Stages, read_pipeline
 from leaven.binding.scope import BOUND_BY_DATA, Scope
 from leaven.binding.scores import read_score
 from leaven.binding.selectors import read_modules, read_selection
-from leaven.binding.units import as_quantity, in_units, whole, within_bounds
 from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.catalog.selectors import Selection
@@ -57,12 +56,6 @@ _ARG_FITS = {
 }
 
 
-def _names_its_statement(card: Card, parameter: Parameter, arguments: Sequence[syntax.Argument]) -> bool:
-    """Whether reports name the statement rather than its parameter, which nobody wrote: `output runs/first`."""
-    is_written = any(argument.keyword and argument.keyword.path == parameter.name for argument in arguments)
-    return card.kind == "statement" and parameter.positional and not parameter.units and not is_written
-
-
 class Binder:
     """Binds values in one scope. Selectors are read against `scope.layers`, where those are known."""
 
@@ -76,19 +69,21 @@ class Binder:
         card: Card,
         arguments: Sequence[syntax.Argument],
         name_span: Span,
-        parameters: Sequence[Parameter] | None = None,
+        parameters: Sequence[Parameter],
     ) -> tuple[Setting, ...] | Unknown:
         """The arguments as settings, in the order of the parameters, defaults filled in."""
-        available = card.parameters if parameters is None else tuple(parameters)
-        use = argument_messages.CardUse(card, name_span, arguments, available)
+        use = argument_messages.CardUse(card, name_span, arguments, parameters)
         written, is_complete = match_arguments(use, self.scope)
         settings: list[Setting] = []
         replaced = set(card.exactly_one_of) if written.keys() & set(card.exactly_one_of) else set()
         by_default = Default(f"of {card.source}" if card.source not in ("leaven", "user") else "")
-        for parameter in available:
+        keywords = {argument.keyword.path for argument in arguments if argument.keyword}
+        for parameter in parameters:
             if parameter.name in written:
-                taker = card.bare_name if _names_its_statement(card, parameter, arguments) else ""
-                taken = replace(parameter, taker=taker) if taker else parameter
+                is_named = parameter.name in keywords or not parameter.positional or bool(parameter.units)
+                # Reports name a statement rather than its parameter, which nobody wrote: `output runs/first`.
+                is_taker = card.kind == "statement" and not is_named
+                taken = replace(parameter, taker=card.bare_name) if is_taker else parameter
                 settings.append(self._setting(taken, written.pop(parameter.name)))
             elif not parameter.required and not parameter.variadic:
                 default = default_value(parameter) if parameter.name not in replaced else None
@@ -143,8 +138,9 @@ class Binder:
         if self.scope.expanding and not self.scope.can_expand(value, len(items)):
             return UNKNOWN
         element = replace(parameter, type="quantity" if parameter.units else parameter.items)
-        elements = [replace(element, name=f"{parameter.name}[{at}]") for at in range(len(items))]
-        values = [self.bind_value(item, element) for item, element in zip(items, elements, strict=True)]
+        values = [
+            self.bind_value(item, replace(element, name=f"{parameter.name}[{at}]")) for at, item in enumerate(items)
+        ]
         items_read = tuple(value for value in values if not isinstance(value, Unknown))
         if len(items_read) < len(values):
             return UNKNOWN

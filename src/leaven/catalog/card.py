@@ -6,31 +6,13 @@ libraries offer (`library.py`). Nothing here knows which; checker, `leaven catal
 
 from typing import Any, Generic, NamedTuple, TypeVar
 
-from leaven.catalog.traits import (
-    BY_KIND,
-    ComponentTraits,
-    Condition,
-    DataTraits,
-    Definition,
-    LossTraits,
-    MetricTraits,
-    ModelTraits,
-    OptimizerTraits,
-    PruningTraits,
-    SamplerTraits,
-    ScheduleTraits,
-    StatementRules,
-    TargetKind,
-    TaskTraits,
-    TechniqueTraits,
-    Traits,
-    TransformTraits,
-)
+from leaven.catalog import traits as kinds
+from leaven.catalog.traits import Condition, Definition, StatementRules, TargetKind, TechniqueTraits, Traits
 from leaven.language.record import Record
 
 T = TypeVar("T", bound=Traits)
 
-KINDS = tuple(kind for kind in BY_KIND if kind != "user")
+KINDS = tuple(kind for kind in kinds.BY_KIND if kind != "user")
 
 
 class Parameter(Record):
@@ -86,9 +68,6 @@ class Reference(NamedTuple):
     year: int | None = None
 
 
-UNPUBLISHED = Reference()
-
-
 class Requirement(NamedTuple):
     """A library that is not always installed, and the package that brings it, as pip names it."""
 
@@ -99,17 +78,14 @@ class Requirement(NamedTuple):
 class _TraitsOf(Generic[T]):
     """An attribute for the traits of one kind of card; of a definition in the user's code nothing is known."""
 
-    def __init__(self, traits: type[T]) -> None:
-        self.traits = traits
+    def __init__(self, kind: type[T]) -> None:
+        self.kind = kind
 
     def __get__(self, card: "Card", _: type["Card"]) -> T:
-        if isinstance(card.traits, self.traits):
+        if isinstance(card.traits, self.kind):
             return card.traits
-        assert card.kind == "user", f"{card.name} is a {card.kind}, which has no {self.traits.__name__}"
-        return self.traits()
-
-
-OUTPUTS_PARAMETERS = ("classes", "num_classes", "outputs", "num_outputs")
+        assert card.kind == "user", f"{card.name} is a {card.kind}, which has no {self.kind.__name__}"
+        return self.kind()
 
 
 class Card(Record):
@@ -126,7 +102,7 @@ class Card(Record):
     open_ended: bool = False  # takes keyword arguments beyond `parameters` that can't be known without running it
     exactly_one_of: tuple[str, ...] = ()  # parameters
     at_most_one_of: tuple[str, ...] = ()  # parameters
-    reference: Reference = UNPUBLISHED
+    reference: Reference = Reference()
     requires: Requirement | None = None
     article: str = ""
 
@@ -136,8 +112,8 @@ class Card(Record):
     @property
     def outputs_parameter(self) -> Parameter | None:
         """The parameter of a model in user code that gets the number of outputs."""
-        candidates = (self.parameter(name) for name in OUTPUTS_PARAMETERS)
-        return next((parameter for parameter in candidates if parameter is not None), None)
+        candidates = map(self.parameter, ("classes", "num_classes", "outputs", "num_outputs"))
+        return next(filter(None, candidates), None)
 
     @property
     def bare_name(self) -> str:
@@ -160,15 +136,15 @@ class Card(Record):
         return self.traits.technique if isinstance(self.traits, Definition) else self._technique
 
     _technique = _TraitsOf(TechniqueTraits)
-    model = _TraitsOf(ModelTraits)
-    component = _TraitsOf(ComponentTraits)
-    data = _TraitsOf(DataTraits)
-    transform = _TraitsOf(TransformTraits)
-    loss = _TraitsOf(LossTraits)
-    metric = _TraitsOf(MetricTraits)
-    sampler = _TraitsOf(SamplerTraits)
-    task = _TraitsOf(TaskTraits)
-    optimizer = _TraitsOf(OptimizerTraits)
-    schedule = _TraitsOf(ScheduleTraits)
-    pruning = _TraitsOf(PruningTraits)
+    model = _TraitsOf(kinds.ModelTraits)
+    component = _TraitsOf(kinds.ComponentTraits)
+    data = _TraitsOf(kinds.DataTraits)
+    transform = _TraitsOf(kinds.TransformTraits)
+    loss = _TraitsOf(kinds.LossTraits)
+    metric = _TraitsOf(kinds.MetricTraits)
+    sampler = _TraitsOf(kinds.SamplerTraits)
+    task = _TraitsOf(kinds.TaskTraits)
+    optimizer = _TraitsOf(kinds.OptimizerTraits)
+    schedule = _TraitsOf(kinds.ScheduleTraits)
+    pruning = _TraitsOf(kinds.PruningTraits)
     definition = _TraitsOf(Definition)

@@ -1,10 +1,15 @@
 """What a card says that helps to choose it: its traits as labelled texts, and how many parameters a model has."""
 
+import json
 from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
 
-from leaven.catalog import layers, model_sizes, model_survey
+from leaven.catalog import layers, model_survey
 from leaven.catalog.card import Card
 from leaven.catalog.traits import DataTraits, LossTraits, MetricTraits, ModelTraits, ScheduleTraits, TechniqueTraits
+
+SIZES_OF_TIMM = Path(__file__).with_name("timm_parameters.json")  # timm tells only by building a model
 
 
 def facts_of(card: Card) -> list[tuple[str, str]]:
@@ -12,9 +17,16 @@ def facts_of(card: Card) -> list[tuple[str, str]]:
     return [(label, fact) for label, fact in _facts(card) if fact]
 
 
+@cache
+def sizes_of_timm() -> dict[str, int]:
+    """How many parameters each of timm's models has, by its name."""
+    sizes: dict[str, int] = json.loads(SIZES_OF_TIMM.read_text(encoding="utf-8"))
+    return sizes
+
+
 def parameter_count(card: Card) -> int | None:
     """How many parameters a model has: as published, or as counted when its layers were looked up."""
-    known = card.model.parameters or model_sizes.of_timm().get(card.model.timm_name)
+    known = card.model.parameters or sizes_of_timm().get(card.model.timm_name)
     if known is not None:
         return known
     with model_survey.only_cached():

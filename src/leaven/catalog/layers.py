@@ -94,12 +94,9 @@ def _resized(parameter: LayerParameter, first: int) -> LayerParameter:
 def ask(request: Mapping[str, Any], seconds: float = _SECONDS) -> Layers | None:
     """The layers of the requested model (`leaven.survey.layers` says how to request); None without torch."""
     answer = model_survey.ask("layers", request, seconds, _DOING)
-    return _layers(answer) if answer is not None else None
-
-
-def _layers(answer: dict[str, Any]) -> Layers:
-    """The answer, whose keys are the fields of `Layers`, with its lists as tuples."""
-    fields: dict[str, Any] = as_tuples(answer)
+    if answer is None:
+        return None
+    fields: dict[str, Any] = as_tuples(answer)  # its keys are the fields of `Layers`
     fields["parameters"] = tuple(LayerParameter(*entry) for entry in fields.get("parameters", ()))
     fields["modules"] = tuple(LayerModule(*entry) for entry in fields.get("modules", ()))
     return Layers(**fields)

@@ -33,16 +33,15 @@ def ask(program: str, request: Mapping[str, Any], seconds: float, doing: str) ->
     text = json.dumps(request, sort_keys=True, separators=(",", ":"))
     if "torch" not in versions.installed():
         return None
-    if "file" in request:  # which may change without notice
-        return _answer(program, text, seconds, doing) if not _only_cached.get() else None
+    is_kept = "file" not in request  # which may change without notice
     name = f"{program}/{versions.key()}/{crc32(text.encode()):08x}.jsonl"
-    kept = disk_cache.read_json(name)
+    kept = disk_cache.read_json(name) if is_kept else None
     if kept and kept.pop("request") == text:
         return dict(kept)
     if _only_cached.get():
         return None
     answer = _answer(program, text, seconds, doing)
-    if not answer.get("is_unanswered"):
+    if is_kept and not answer.get("is_unanswered"):
         disk_cache.write_json(name, {"request": text, **answer})
         disk_cache.keep_newest(location.user_folder() / program, _KEPT)
     return answer

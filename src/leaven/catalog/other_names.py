@@ -17,13 +17,8 @@ from leaven.language.record import Record
 class Counterpart(Record):
     """How a recipe writes what another tool names. `lacking` is what there is none of, so that it is only near."""
 
-    form: str
+    form: str  # with `…` for what is left for the user to fill in
     lacking: str = ""
-
-    @property
-    def is_complete(self) -> bool:
-        """Whether nothing in it is left for the user to fill in."""
-        return "…" not in self.form
 
 
 # Names on the Hub and in other libraries, without their owner, of models that timm or torchvision has too.
@@ -37,17 +32,17 @@ _SAME_MODELS = {
     r"convnext-(tiny|small|base|large)-\d+(-22k.*)?": r"convnext_\1(pretrained=true)",
     r"convnextv2-(atto|femto|pico|nano|tiny|base|large)-.*": r"convnextv2_\1(pretrained=true)",
     r"dinov2-(small|base|large)": r"vit_\1_patch14_dinov2(pretrained=true)",
-    r"dinov2_vits14": "vit_small_patch14_dinov2(pretrained=true)",
+
     r"dinov2_vitb14": "vit_base_patch14_dinov2(pretrained=true)",
     r"clip-vit-(base|large)-patch(\d+)": r"vit_\1_patch\2_clip_224(pretrained=true)",
     r"siglip-base-patch16-224": "vit_base_patch16_siglip_224(pretrained=true)",
-    r"mobilenet_v2_1[._]0_\d+": "mobilenetv2_100(pretrained=true)",
+
     r"mobilevit-small": "mobilevit_s(pretrained=true)",
     r"mobilevit-x-small": "mobilevit_xs(pretrained=true)",
     r"regnet-([xy])-(\d+)": r"regnet\1_\2(pretrained=true)",
     r"bit-50": "resnetv2_50x1_bit(pretrained=true)",
     r"resnet-?(\d+)v2": r"resnetv2_\1(pretrained=true)",
-    r"mobilenet": "mobilenetv2_100(pretrained=true)",
+    r"mobilenet(_v2_1[._]0_\d+)?": "mobilenetv2_100(pretrained=true)",
     r"efficientnet": "efficientnet_b0(pretrained=true)",
     r"resnet": "resnet50(pretrained=true)",
     r"convnext": "convnext_tiny(pretrained=true)",
@@ -56,7 +51,7 @@ _SAME_MODELS = {
     r"swin": "swin_tiny_patch4_window7_224(pretrained=true)",
     r"deit": "deit_small_patch16_224(pretrained=true)",
     r"clip": "vit_base_patch32_clip_224(pretrained=true)",
-    r"dinov2": "vit_small_patch14_dinov2(pretrained=true)",
+    r"dinov2(_vits14)?": "vit_small_patch14_dinov2(pretrained=true)",
     r"vit": "vit_base_patch16_224(pretrained=true)",
     r"faster-?_?rcnn": "torchvision.fasterrcnn_resnet50_fpn(pretrained=true)",
     r"mask-?_?rcnn": "torchvision.maskrcnn_resnet50_fpn(pretrained=true)",
@@ -95,36 +90,28 @@ _NEAREST_MODELS = {
 # What the names of encoders for texts have in common.
 _TEXT_MODEL = r".*(bert|electra|xlnet|mpnet|minilm|ernie|longformer|bigbird|funnel|(^|[-_])(bge|e5|gte)[-_]).*"
 
-# Datasets of texts by their names on the Hub, of today and of before, with the columns that they have.
+# Datasets of texts by their names on the Hub, of today and of before, with the arguments of `datasets.auto`.
 _TEXT_DATASETS = {
-    r"(stanfordnlp/)?imdb": 'datasets.auto("stanfordnlp/imdb", text="text", label="label")',
-    r"(fancyzhx/)?ag_?news": 'datasets.auto("fancyzhx/ag_news", text="text", label="label")',
-    r"(stanfordnlp/)?sst-?2|glue/sst2": 'datasets.auto("stanfordnlp/sst2", text="sentence", label="label")',
-    r"(\w+/)?rotten_tomatoes": (
-        'datasets.auto("cornell-movie-review-data/rotten_tomatoes", text="text", label="label")'
-    ),
-    r"(yelp/)?yelp_review_full|yelp": 'datasets.auto("Yelp/yelp_review_full", text="text", label="label")',
-    r"(fancyzhx/)?yelp_polarity": 'datasets.auto("fancyzhx/yelp_polarity", text="text", label="label")',
-    r"(fancyzhx/)?amazon_polarity": 'datasets.auto("fancyzhx/amazon_polarity", text="content", label="label")',
-    r"(fancyzhx/)?dbpedia(_14)?": 'datasets.auto("fancyzhx/dbpedia_14", text="content", label="label")',
-    r"(dair-ai/)?emotion": 'datasets.auto("dair-ai/emotion", text="text", label="label")',
-    r"(ucirvine/)?sms_?spam": 'datasets.auto("ucirvine/sms_spam", text="sms", label="label")',
-    r"(setfit/)?(20_?newsgroups|fetch_20newsgroups)": (
-        'datasets.auto("SetFit/20_newsgroups", text="text", label="label")'
-    ),
-    r"(glue/)?(mrpc|rte|wnli)": (
-        r'datasets.auto("nyu-mll/glue", config="\2", text=["sentence1", "sentence2"], label="label")'
-    ),
-    r"(glue/)?(cola)": r'datasets.auto("nyu-mll/glue", config="\2", text="sentence", label="label")',
-    r"(glue/)?(qqp)": (r'datasets.auto("nyu-mll/glue", config="\2", text=["question1", "question2"], label="label")'),
-    r"(glue/)?(qnli)": r'datasets.auto("nyu-mll/glue", config="\2", text=["question", "sentence"], label="label")',
-    r"(glue/)?(stsb)": (r'datasets.auto("nyu-mll/glue", config="\2", text=["sentence1", "sentence2"], target="label")'),
-    r"(stanfordnlp/)?snli": 'datasets.auto("stanfordnlp/snli", text=["premise", "hypothesis"], label="label")',
-    r"tweet_eval": 'datasets.auto("cardiffnlp/tweet_eval", config="sentiment", text="text", label="label")',
-    r"tweet_eval/(\w+)": r'datasets.auto("cardiffnlp/tweet_eval", config="\1", text="text", label="label")',
-    r"(\w+/)?go_emotions": (
-        'datasets.auto("google-research-datasets/go_emotions", config="simplified", text="text", labels="labels")'
-    ),
+    r"(stanfordnlp/)?imdb": '"stanfordnlp/imdb", text="text", label="label"',
+    r"(fancyzhx/)?ag_?news": '"fancyzhx/ag_news", text="text", label="label"',
+    r"(stanfordnlp/)?sst-?2|glue/sst2": '"stanfordnlp/sst2", text="sentence", label="label"',
+    r"(\w+/)?rotten_tomatoes": '"cornell-movie-review-data/rotten_tomatoes", text="text", label="label"',
+    r"(yelp/)?yelp_review_full|yelp": '"Yelp/yelp_review_full", text="text", label="label"',
+    r"(fancyzhx/)?yelp_polarity": '"fancyzhx/yelp_polarity", text="text", label="label"',
+    r"(fancyzhx/)?amazon_polarity": '"fancyzhx/amazon_polarity", text="content", label="label"',
+    r"(fancyzhx/)?dbpedia(_14)?": '"fancyzhx/dbpedia_14", text="content", label="label"',
+    r"(dair-ai/)?emotion": '"dair-ai/emotion", text="text", label="label"',
+    r"(ucirvine/)?sms_?spam": '"ucirvine/sms_spam", text="sms", label="label"',
+    r"(setfit/)?(20_?newsgroups|fetch_20newsgroups)": '"SetFit/20_newsgroups", text="text", label="label"',
+    r"(glue/)?(mrpc|rte|wnli)": r'"nyu-mll/glue", config="\2", text=["sentence1", "sentence2"], label="label"',
+    r"(glue/)?(cola)": r'"nyu-mll/glue", config="\2", text="sentence", label="label"',
+    r"(glue/)?(qqp)": r'"nyu-mll/glue", config="\2", text=["question1", "question2"], label="label"',
+    r"(glue/)?(qnli)": r'"nyu-mll/glue", config="\2", text=["question", "sentence"], label="label"',
+    r"(glue/)?(stsb)": r'"nyu-mll/glue", config="\2", text=["sentence1", "sentence2"], target="label"',
+    r"(stanfordnlp/)?snli": '"stanfordnlp/snli", text=["premise", "hypothesis"], label="label"',
+    r"tweet_eval": '"cardiffnlp/tweet_eval", config="sentiment", text="text", label="label"',
+    r"tweet_eval/(\w+)": r'"cardiffnlp/tweet_eval", config="\1", text="text", label="label"',
+    r"(\w+/)?go_emotions": '"google-research-datasets/go_emotions", config="simplified", text="text", labels="labels"',
 }
 
 _IMAGE_DATASETS = {
@@ -241,7 +228,8 @@ def _dataset(name: str) -> Counterpart | None:
     for card in own.cards("data"):
         if card.data.endings and name.endswith(card.data.endings):
             return Counterpart(f'{card.name}({quoted(name)}, image="…", label="…")')
-    for pattern, form in (_TEXT_DATASETS | _IMAGE_DATASETS).items():
+    texts = {pattern: f"datasets.auto({arguments})" for pattern, arguments in _TEXT_DATASETS.items()}
+    for pattern, form in (texts | _IMAGE_DATASETS).items():
         if found := _is(pattern, name):
             return Counterpart(found.expand(form))
     if re.fullmatch(r"[\w.-]+/[\w.-]+", name):

@@ -96,8 +96,11 @@ def read_card(text: str, kind: str, name: str, source: ClassSource | None = None
     _, front, article = text.split("+++", 2)
     fields: dict[str, Any] = as_tuples(tomllib.loads(front))
     entries: dict[str, dict[str, Any]] = {entry["name"]: entry for entry in fields.pop("parameter", ())}
-    parameters = tuple(_parameter(entry, file) for entry in _completed(entries, source, file))
+    parameters = tuple(_make(Parameter, entry, file) for entry in _completed(entries, source, file))
     requires = fields.pop("requires", None)
+    if "hooks_only_if" in fields:
+        conditions = fields["hooks_only_if"].items()
+        fields["hooks_only_if"] = {hook: _make(Condition, condition, file) for hook, condition in conditions}
     return Card(
         kind=kind,
         name=fields.pop("qualified", name),
@@ -111,7 +114,7 @@ def read_card(text: str, kind: str, name: str, source: ClassSource | None = None
         at_most_one_of=tuple(fields.pop("at_most_one_of", ())),
         reference=Reference(fields.pop("paper", ""), fields.pop("url", ""), fields.pop("year", None)),
         requires=_make(Requirement, requires, file) if requires else None,
-        traits=_with_class(_traits(kind, fields, file), source),
+        traits=_with_class(_make(BY_KIND[kind], fields, file), source),
         article=article.strip() + "\n",
     )
 
@@ -144,27 +147,10 @@ def _with_class(traits: Traits, source: ClassSource | None) -> Traits:
     return traits
 
 
-def _traits(kind: str, fields: dict[str, Any], file: str) -> Traits:
-    """The traits of the card's kind: all other fields of the front matter."""
-    if "hooks_only_if" in fields:
-        conditions = fields["hooks_only_if"].items()
-        fields["hooks_only_if"] = {hook: _make(Condition, condition, file) for hook, condition in conditions}
-    if "weights_package" in fields:
-        fields["weights_package"] = _make(WeightsPackage, fields["weights_package"], file)
-    return _make(BY_KIND[kind], fields, file)
-
-
-def _parameter(entry: dict[str, Any], file: str) -> Parameter:
-    if "choices" in entry:
-        entry["choices"] = tuple(map(str, entry["choices"]))
-    if "only_if" in entry:
-        entry["only_if"] = _make(Condition, entry["only_if"], file)
-    return _make(Parameter, entry, file)
-
-
 def _make(class_: type[T], fields: dict[str, Any], file: str) -> T:
     """The dataclass with these fields; a key that is none of its fields is an error."""
     for key in fields:
         if key not in class_.__annotations__:
             raise CardError(f"{file}: unknown key `{key}`: not a field of {class_.__name__}")
-    return class_(**fields)
+    tables = {"only_if": Condition, "weights_package": WeightsPackage}
+    return class_(**fields | {key: _make(tables[key], fields[key], file) for key in tables.keys() & fields.keys()})

@@ -35,10 +35,12 @@ def run(
     if not sys.executable:
         return ProcessResult(reason="sys.executable is not set, so no subprocess can be started")
     command = [sys.executable, "-P", "-m", module, *arguments]  # -P: a `random.py` in the current folder is not ours
+    path = os.pathsep.join(search_path())
+    environment = {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8", "PYTHONPATH": path}
     pipe = subprocess.PIPE
     try:
         with subprocess.Popen(
-            command, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8", env=_environment()
+            command, stdin=pipe, stdout=pipe, stderr=pipe, encoding="utf-8", env=environment
         ) as process:
             try:
                 output, errors = _communicate(process, text, seconds, meanwhile)
@@ -49,9 +51,12 @@ def run(
         return ProcessResult(reason=f"the subprocess took longer than {seconds:g} seconds")
     except (OSError, ValueError) as error:
         return ProcessResult(reason=f"the subprocess could not be started: {error}")
-    return (
-        ProcessResult(output) if process.returncode == 0 else ProcessResult(reason=_reason(process.returncode, errors))
-    )
+    if process.returncode < 0:
+        return ProcessResult(reason=f"the subprocess was ended by signal {-process.returncode}")
+    if process.returncode > 0:
+        last = errors.strip().splitlines()[-1:] or [f"the subprocess ended with code {process.returncode}"]
+        return ProcessResult(reason=last[0])
+    return ProcessResult(output)
 
 
 def _communicate(
@@ -82,16 +87,3 @@ def _absolute(place: str) -> str:
         return os.path.abspath(place)
     except OSError:  # the current folder was removed
         return place
-
-
-def _environment() -> dict[str, str]:
-    """This process's environment, with Leaven on the path and without downloads."""
-    path = os.pathsep.join(search_path())
-    return {**os.environ, "HF_HUB_OFFLINE": "1", "PYTHONIOENCODING": "utf-8", "PYTHONPATH": path}
-
-
-def _reason(code: int, errors: str) -> str:
-    if code < 0:
-        return f"the subprocess was ended by signal {-code}"
-    lines = errors.strip().splitlines()
-    return lines[-1] if lines else f"the subprocess ended with code {code}"

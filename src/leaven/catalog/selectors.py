@@ -4,6 +4,7 @@ How one is read from a recipe is left to `binding/selectors.py`.
 """
 
 from dataclasses import field
+from itertools import accumulate
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.values import Pending, Quantity
@@ -81,10 +82,8 @@ def _matching(selector: Word | Layer | Stages | Share | OfType, layers: Layers) 
             return _word(word, layers)
         case Layer(pattern):
             return _under((pattern,), layers)
-        case Stages(numbers):
-            known = [number for number in numbers if isinstance(number, int)]
-            chosen = [paths for number in known for paths in layers.stages[number - 1 : number]]
-            return _under(tuple(path for paths in chosen for path in paths), layers)
+        case Stages():
+            return _under(_of_stages(selector, layers), layers)
         case Share(end, amount):
             return _share(end, amount, layers) if isinstance(amount, Quantity) else frozenset()
         case OfType(type):
@@ -106,10 +105,8 @@ def modules_matching(selector: Selector, layers: Layers) -> tuple[str, ...]:
             return tuple(module.path for module in layers.modules if module.path and is_named(module.path, pattern))
         case OfType(type):
             return tuple(module.path for module in layers.modules if module.path and module.type == type)
-        case Stages(numbers):
-            return tuple(
-                path for n in numbers if isinstance(n, int) for paths in layers.stages[n - 1 : n] for path in paths
-            )
+        case Stages():
+            return _of_stages(selector, layers)
         case Word("head" | "stem" as word):
             return layers.head if word == "head" else layers.stem
     return ()
@@ -130,21 +127,21 @@ def is_resolved(selector: Selector) -> bool:
     return True
 
 
+def _of_stages(stages: Stages, layers: Layers) -> tuple[str, ...]:
+    known = [number for number in stages.numbers if isinstance(number, int)]
+    return tuple(path for number in known for paths in layers.stages[number - 1 : number] for path in paths)
+
+
 def _word(word: str, layers: Layers) -> frozenset[str]:
-    everything = frozenset(parameter.name for parameter in layers.parameters)
     match word:
-        case "all":
-            return everything
-        case "head":
-            return _under(layers.head, layers)
-        case "backbone":
-            return everything - _under(layers.head, layers)
-        case "stem":
-            return _under(layers.stem, layers)
+        case "head" | "stem":
+            return _under(layers.head if word == "head" else layers.stem, layers)
         case "norms":
             return frozenset(p.name for p in layers.parameters if "Norm" in p.module_type)
-        case _:
+        case "biases":
             return frozenset(p.name for p in layers.parameters if p.name.rpartition(".")[2] == "bias")
+    everything = frozenset(parameter.name for parameter in layers.parameters)
+    return everything - _under(layers.head, layers) if word == "backbone" else everything
 
 
 def _under(paths: tuple[str, ...], layers: Layers) -> frozenset[str]:
@@ -159,12 +156,7 @@ def _share(end: str, amount: Quantity, layers: Layers) -> frozenset[str]:
     ordered = list(layers.parameters) if end == "first" else list(reversed(layers.parameters))
     if amount.unit == "%":
         wanted = sum(p.count for p in ordered) * amount.amount / 100
-        taken, seen = [], 0
-        for parameter in ordered:
-            if seen >= wanted:
-                break
-            taken.append(parameter.name)
-            seen += parameter.count
-        return frozenset(taken)
+        before = accumulate((p.count for p in ordered), initial=0)
+        return frozenset(p.name for p, seen in zip(ordered, before, strict=False) if seen < wanted)
     modules = list(dict.fromkeys(parameter.module_path for parameter in ordered))[: int(amount.amount)]
     return frozenset(p.name for p in ordered if p.module_path in set(modules))

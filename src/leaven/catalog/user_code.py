@@ -6,7 +6,7 @@ anything starts. What only running can tell (a computed name, a decorated signat
 
 import ast
 import os.path
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,10 +72,8 @@ def read_definitions(file: Path, alias: str) -> Definitions | Unreadable:
                     cards[bound] = unseen_card(alias, bound)
             case ast.Assign() | ast.AnnAssign():
                 targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-                for target in targets:
-                    for leaf in ast.walk(target):
-                        if isinstance(leaf, ast.Name):
-                            cards[leaf.id] = unseen_card(alias, leaf.id)
+                leaves = [leaf for target in targets for leaf in ast.walk(target) if isinstance(leaf, ast.Name)]
+                cards |= {leaf.id: unseen_card(alias, leaf.id) for leaf in leaves}
     return Definitions(cards, is_complete and "__getattr__" not in cards)
 
 
@@ -92,18 +90,15 @@ def find_module(name: str, folder: Path) -> Path | None:
     return None
 
 
-def _top_level(body: list[ast.stmt]) -> list[ast.stmt]:
+def _top_level(body: list[ast.stmt]) -> Iterator[ast.stmt]:
     """The statements of a module, with those inside top-level `if`, `try` and `with` among them."""
-    found: list[ast.stmt] = []
     for node in body:
-        found.append(node)
-        for inner in ("body", "orelse", "finalbody"):
-            if isinstance(node, ast.If | ast.Try | ast.With):
-                found.extend(_top_level(getattr(node, inner, [])))
-        if isinstance(node, ast.Try):
-            for handler in node.handlers:
-                found.extend(_top_level(handler.body))
-    return found
+        yield node
+        if isinstance(node, ast.If | ast.Try | ast.With):
+            for inner in ("body", "orelse", "finalbody"):
+                yield from _top_level(getattr(node, inner, []))
+            for handler in getattr(node, "handlers", []):
+                yield from _top_level(handler.body)
 
 
 def _function_card(node: ast.FunctionDef | ast.AsyncFunctionDef, alias: str, names: Names) -> Card:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from leaven.catalog.values import FilePath, FromData, Pending, Quantity, Score, UserDefinition
+from leaven.catalog.values import FilePath, FromData, Pending, Quantity, UserDefinition
 from leaven.language import syntax
 from leaven.language.layout import ESCAPES
 
@@ -23,19 +23,14 @@ def value_text(value: Any) -> str:
             return "true" if value else "false"
         case float():
             return number_text(value)
-        case int():
-            return str(value)
         case Quantity(amount, unit):
             written = "%" if unit == "%" else f" {unit.removesuffix('s')}" if amount == 1 else f" {unit}"
             return value_text(amount) + written
-        case str():
-            return quoted(value)
-        case FilePath(text=text):
+        case str(text) | FilePath(text=text):
             return quoted(text)
         case tuple() | list():
             return "[" + ", ".join(value_text(item) for item in value) + "]"
-        case Score():
-            return str(value)
+
         case FromData(name=name) | Pending(name=name):
             return name
         case UserDefinition(module, name):

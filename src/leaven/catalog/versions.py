@@ -33,11 +33,8 @@ def _described(folder: str) -> list[tuple[str, str]]:
         names = os.listdir(folder)
     except OSError:
         return []
-    versions = []
-    for name in names:
-        if name.endswith("-info") and (match := _DESCRIPTION.fullmatch(name)):
-            versions.append((match[1].lower(), match[2] or _version_in(os.path.join(folder, name))))
-    return versions
+    found = [match for name in names if name.endswith("-info") and (match := _DESCRIPTION.fullmatch(name))]
+    return [(match[1].lower(), match[2] or _version_in(os.path.join(folder, match[0]))) for match in found]
 
 
 def _version_in(description: str) -> str:

@@ -75,12 +75,6 @@ def has_errors(diagnostics: Iterable[Diagnostic]) -> bool:
 
 def in_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
     """Sorted by position, without duplicates."""
-    unique = dict.fromkeys(diagnostics)
-
-    def place(diagnostic: Diagnostic) -> tuple[str, int]:
-        if not diagnostic.spots:
-            return ("", 0)
-        span = diagnostic.spots[0].span
-        return (span.source.name, span.start)
-
-    return tuple(sorted(unique, key=place))
+    firsts = {diagnostic: [spot.span for spot in diagnostic.spots[:1]] for diagnostic in diagnostics}
+    ordered = sorted(firsts.items(), key=lambda pair: [(span.source.name, span.start) for span in pair[1]])
+    return tuple(diagnostic for diagnostic, _ in ordered)

@@ -44,9 +44,11 @@ class Fix(Record):
         return f"{self.caveat}{self.before}{quoted}{self.after}{remains}"
 
 
-def write(span: Span, text: str, before: str = "write ", *, shown: Span | None = None, after: str = "") -> Fix:
+def write(
+    span: Span, text: str, before: str = "write ", shown: Span | None = None, after: str = "", otherwise: Fix | str = ""
+) -> Fix:
     """Put a text in the place of what was written; quotes that text, or more around it."""
-    return Fix(before, (Edit(span, text),), shown or span, after)
+    return Fix(before, (Edit(span, text),), shown or span, after, otherwise)
 
 
 def write_option(span: Span, words: str, before: str = "write ", after: str = "") -> Fix:

@@ -5,7 +5,6 @@ something else is wrong.
 """
 
 import re
-from dataclasses import replace
 
 from leaven.language import yaml_blocks
 from leaven.language.diagnostics import Diagnostic, error
@@ -20,6 +19,7 @@ _ONLY_KEYWORD_ARGUMENTS = ("train", "checkpoint", "split")
 _OPERATORS = {"except": "-", "but": "-", "without": "-", "minus": "-", "and": "+", "plus": "+"}
 PYTHON = ("if", "elif", "else", "for", "while", "def", "class", "return", "print", "with", "try", "except", "raise")
 _LONGEST_PATH = 200
+_UP_TO_CLOSING = r"[^()\r\n]*\)"
 _ARGUMENT_LINE = "arguments go on the line of their statement"
 
 
@@ -29,26 +29,27 @@ def assignment(statement: list[Token], token: Token) -> Diagnostic | None:
         return None
     word, value = statement[0], rest_of_line(token)
     sign, whole = Span(token.span.source, word.span.end, token.span.end), word.span.to(line_from(token))
-    on_its_line = f"write it on the line of its statement: `… {word}={value}`"
+
     is_equals = token.type == "EQUALS"
     is_number = re.fullmatch(r"[-.\d][-.\w]*|true|false|none|True|False|None", value) is not None
     label, notes = f"a statement has no `{token}` after its name", []
     if not value:
         return _indented_block(word, token, sign)
     space = " " * (not token.span.source.text[sign.end : sign.end + 1].isspace())
-    fix = write(sign, space, shown=whole)  # `epochs 3` is then reported, with a fix of its own
+    otherwise: Fix | str = ""
     before = word.span.source.text[: word.span.start]
     is_in_block = before.rfind("{") > before.rfind("}")  # a guess: braces in strings and comments count
     if is_equals and is_number and not is_in_block:
         label = "neither a statement nor a `let`"
         notes = [f"{_ARGUMENT_LINE}, as in `train epochs=10`"]
-        fix = replace(fix, otherwise=write(word.span.at_start, "let ", "to name a value, write ", shown=whole))
+        otherwise = write(word.span.at_start, "let ", "to name a value, write ", shown=whole)
     elif is_equals and not is_number:
         notes = [f"to name a value, write `let {word} = {value}`"]
     elif is_number or word.span.column > 1:
-        fix = replace(fix, otherwise=on_its_line)
+        otherwise = f"write it on the line of its statement: `… {word}={value}`"
     else:
-        fix = replace(fix, otherwise=f"remove the `{token}`")
+        otherwise = f"remove the `{token}`"
+    fix = write(sign, space, shown=whole, otherwise=otherwise)  # `epochs 3` is then reported, with a fix of its own
     return error("assignment", f"unexpected `{token}` after `{word}`", (token, label), notes=notes, fix=fix)
 
 
@@ -62,7 +63,7 @@ def _indented_block(word: Token, token: Token, sign: Span) -> Diagnostic:
         label = "arguments go on this line, a block in braces"
         fix = Fix('for example, `model resnet18(pretrained=true)`, `phase "head", epochs=3 { freeze all - head }`')
     if block is not None and text is not None:
-        fix = replace(write(word.span.to(block), text), otherwise=fix)
+        fix = write(word.span.to(block), text, otherwise=fix)
     return error("assignment", f"unexpected `{token}` after `{word}`", (token, label), fix=fix)
 
 
@@ -147,9 +148,8 @@ def unquoted_path(statement: list[Token], token: Token) -> Diagnostic | None:
         return None
     is_drive = token.type == "COLON" and statement[-1].type == "NAME" and len(statement[-1].value) == 1
     start = statement[-1].span if is_drive else token.span
-    path = re.match(
-        r"([A-Za-z]:|\.{1,2}|~)?[/\\][\w./\\-]*", start.source.text[start.start : start.start + _LONGEST_PATH]
-    )
+    text = start.source.text[start.start : start.start + _LONGEST_PATH]
+    path = re.match(r"([A-Za-z]:|\.{1,2}|~)?[/\\][\w./\\-]*", text)
     if path is None:
         return None
     span = Span(start.source, start.start, start.start + path.end())
@@ -168,11 +168,9 @@ def name_with_dash(statement: list[Token], token: Token) -> Diagnostic | None:
     name = f"{parts[0]}{parts[-1]}"
     if " " in span.text or not name.isidentifier():
         return None
-    fix = write(span, name)
-    closing = re.match(r"[^()\r\n]*\)", text_after(token))
-    if closing:  # in quotes it is reported with the name that a recipe has for it
-        call = Span(span.source, span.start, token.span.end + closing.end())
-        fix = replace(write(call, f'"{span.text}"'), otherwise=fix)
+    fix, call = write(span, name), span.to(through(token, _UP_TO_CLOSING))
+    if call.end > token.span.end:  # in quotes it is reported with the name that a recipe has for it
+        fix = write(call, f'"{span.text}"', otherwise=fix)
     return error("invalid-name", f"`{span.text}` is not a name", (parts[1], "a name has no dash"), fix=fix)
 
 
@@ -187,10 +185,9 @@ def tuple_for_list(statement: list[Token], token: Token, accepted: set[str]) -> 
         depth += {"RPAR": 1, "LPAR": -1, "CALL": -1}.get(opening.type, 0)
         if depth < 0:
             break
-    closed = re.match(r"[^()\r\n]*\)", text_after(token))
-    span, fix = token.span, Fix("lists are written as `[0.9, 0.999]`")
-    if closed:
-        span = Span(token.span.source, opening.span.start, token.span.end + closed.end())
+    span, fix = through(token, _UP_TO_CLOSING), Fix("lists are written as `[0.9, 0.999]`")
+    if span != token.span:
+        span = opening.span.to(span)
         fix = write(span, f"[{span.text[1:-1]}]")
     label = "expected `[` and `]`"
     return error("unexpected-token", "a list is in square brackets, not parentheses", (span, label), fix=fix)

@@ -13,7 +13,6 @@ from leaven.language import syntax
 from leaven.language.alignment import Row, join
 from leaven.language.format_values import ValueFormatter, has_line_end, next_token, pop_trailing, spaces_before
 from leaven.language.pretty_printer import WIDTH, Comment, Doc, flat
-from leaven.language.source import Source
 
 _BLANK_LINE = re.compile(r"(?>\r\n|\n|\r)[ \t\f]*[\r\n]")
 
@@ -60,10 +59,6 @@ class BlockDoc:
     comment: Comment | None  # after the opening brace
     short: str | None  # on one line, if its author wrote it so or it is empty
 
-    @property
-    def is_empty(self) -> bool:
-        return not self.entries and not self.comment
-
 
 @dataclass(slots=True)
 class Entry:
@@ -78,24 +73,7 @@ def recipe_entries(tree: syntax.Tree) -> list[Entry]:
     formatter = _StatementFormatter(tree)
     end = len(tree.source.text)
     first = tree.statements[0].span.start if tree.statements else end
-    return formatter.body(tree.statements, formatter.comments.take(first), 0, end)
-
-
-class _Entries:
-    """A growing list of entries; finds the blank lines between them."""
-
-    def __init__(self, source: Source, start: int) -> None:
-        self.text = source.text
-        self.done = start
-        self.list: list[Entry] = []
-
-    def add(self, content: StatementDoc | Comment, start: int, end: int) -> None:
-        has_blank_line = bool(self.list) and _BLANK_LINE.search(self.text, self.done, start) is not None
-        self.list.append(Entry(content, has_blank_line))
-        self.skip(end)
-
-    def skip(self, end: int) -> None:
-        self.done = max(self.done, end)
+    return formatter.body(tree.statements, formatter.values.take_comments(first), 0, end)
 
 
 class _StatementFormatter:
@@ -104,38 +82,38 @@ class _StatementFormatter:
     def __init__(self, tree: syntax.Tree) -> None:
         self.source = tree.source
         self.values = ValueFormatter(tree)
-        self.comments = self.values.comments
 
     def body(
         self, statements: Sequence[syntax.AnyStatement], comments: Sequence[Comment], start: int, end: int
     ) -> list[Entry]:
         """The entries between two offsets; `comments` come before the first statement."""
-        entries = _Entries(self.source, start)
-        for comment in comments:
-            entries.add(comment, comment.span.start, comment.span.end)
+        contents: list[tuple[StatementDoc | Comment, int, int]]  # each with its start and end
+        contents = [(comment, comment.span.start, comment.span.end) for comment in comments]
         starts = [*(statement.span.start for statement in statements), end]
         for statement, following in zip(statements, starts[1:], strict=True):
-            for comment in self._unplaced(statement):
-                entries.add(comment, statement.span.start, comment.span.end)
+            first, last = statement.span.start, statement.span.end
+            contents += [(comment, first, comment.span.end) for comment in self._unplaced(statement)]
             doc = self._statement(statement)
-            entries.add(doc, statement.span.start, statement.span.end)
-            after = self.comments.take(following)
+            after = self.values.take_comments(following)
             doc.comment = pop_trailing(after)
-            if doc.comment:
-                entries.skip(doc.comment.span.end)
-            for comment in after:
-                entries.add(comment, comment.span.start, comment.span.end)
-        return entries.list
+            contents.append((doc, first, max(last, doc.comment.span.end) if doc.comment else last))
+            contents += [(comment, comment.span.start, comment.span.end) for comment in after]
+        entries: list[Entry] = []
+        for content, first, last in contents:
+            has_blank_line = bool(entries) and _BLANK_LINE.search(self.source.text, start, first) is not None
+            entries.append(Entry(content, has_blank_line))
+            start = max(start, last)
+        return entries
 
     def _unplaced(self, statement: syntax.AnyStatement) -> list[Comment]:
         """The comments in a statement's first value that have no place there: they go before the statement."""
         match statement:
             case syntax.Statement(arguments=(first, *_)):
-                return self.comments.take_unplaced(first.span.end, first)
+                return self.values.take_comments(first.span.end, first)
             case syntax.Let(value=value):
-                return self.comments.take_unplaced(value.span.end, value)
+                return self.values.take_comments(value.span.end, value)
             case syntax.Arg(choices=choices, default=default, span=span):
-                return self.comments.take_unplaced(span.end, *(part for part in (choices, default) if part))
+                return self.values.take_comments(span.end, *(part for part in (choices, default) if part))
             case _:
                 return []
 
@@ -175,11 +153,11 @@ class _StatementFormatter:
         arguments: list[ArgumentDoc] = []
         spaces = {0: self._spaces(next_token(self.source, node.name.span.end))}
         for index, argument in enumerate(node.arguments):
-            comments = self.comments.take(argument.span.start)
+            comments = self.values.take_comments(argument.span.start)
             if arguments:
                 arguments[-1].trailing = pop_trailing(comments)
                 spaces[index] = self._spaces_after_comma(node.arguments[index - 1].span.end, argument.span.start)
-                comments += self.comments.take_unplaced(argument.span.end, argument)
+                comments += self.values.take_comments(argument.span.end, argument)
             is_pipeline = isinstance(argument.value, syntax.Pipeline)
             arguments.append(ArgumentDoc(self.values.format(argument), is_pipeline, comments))
         cells: list[Doc | None] = [(argument.doc, ",") for argument in arguments[:-1]]
@@ -192,7 +170,7 @@ class _StatementFormatter:
 
     def _block(self, node: syntax.Block) -> BlockDoc:
         span = node.span
-        comments = self.comments.take(node.statements[0].span.start if node.statements else span.end)
+        comments = self.values.take_comments(node.statements[0].span.start if node.statements else span.end)
         trailing = pop_trailing(comments)
         entries = self.body(node.statements, comments, span.start, span.end)
         has_comments = trailing is not None or bool(comments)

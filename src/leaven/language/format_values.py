@@ -22,39 +22,6 @@ _REST_OF_LINE_IS_EMPTY = re.compile(r"[ \t\f]*[\r\n]")
 _LINE_END = re.compile(r"[\r\n]")
 
 
-class CommentQueue:
-    """The comments of a recipe, each taken once and in order, so that none is lost and none changes places."""
-
-    def __init__(self, tree: syntax.Tree) -> None:
-        self.source = tree.source
-        self.spans = tree.comments
-        self.taken = 0
-
-    def take(self, until: int) -> list[Comment]:
-        """The next comments that start before an offset."""
-        comments = []
-        while self.taken < len(self.spans) and self.spans[self.taken].start < until:
-            comments.append(self._next())
-        return comments
-
-    def take_unplaced(self, until: int, *parts: syntax.Value | syntax.Argument) -> list[Comment]:
-        """The next comments before an offset, up to the first that has a place in one of the parts."""
-        comments = []
-        while self.taken < len(self.spans) and (start := self.spans[self.taken].start) < until:
-            if any(_has_place(part, start) for part in parts):
-                break
-            comments.append(self._next())
-        return comments
-
-    def _next(self) -> Comment:
-        span = self.spans[self.taken]
-        self.taken += 1
-        text = span.text.rstrip()
-        if len(text) > 1 and not text[1].isspace() and text[1] not in "!#":
-            text = f"# {text[1:]}"
-        return Comment(text, span, spaces_before(self.source, span.start))
-
-
 def pop_trailing(comments: list[Comment]) -> Comment | None:
     """Remove and return the first comment if it follows something on its line."""
     return comments.pop(0) if comments and comments[0].spaces is not None else None
@@ -82,11 +49,28 @@ def has_line_end(source: Source, start: int, end: int) -> bool:
 
 
 class ValueFormatter:
-    """Makes documents of values. Must be called in source order, as it takes the comments from a queue."""
+    """Makes documents of values. Must be called in source order, which is that of the comments."""
 
     def __init__(self, tree: syntax.Tree) -> None:
         self.source = tree.source
-        self.comments = CommentQueue(tree)
+        self.comments = tree.comments
+        self.taken = 0
+
+    def take_comments(self, until: int, *parts: syntax.Value | syntax.Argument) -> list[Comment]:
+        """The next comments that start before an offset, up to the first that has a place in one of the parts.
+
+        Each is taken once and in order, so that none is lost and none changes places.
+        """
+        comments = []
+        while self.taken < len(self.comments) and (span := self.comments[self.taken]).start < until:
+            if any(_has_place(part, span.start) for part in parts):
+                break
+            self.taken += 1
+            text = span.text.rstrip()
+            if len(text) > 1 and not text[1].isspace() and text[1] not in "!#":
+                text = f"# {text[1:]}"
+            comments.append(Comment(text, span, spaces_before(self.source, span.start)))
+        return comments
 
     def format(self, node: syntax.Value | syntax.Argument, precedence: int = _LOWEST) -> Doc:
         """The document of a value, in parentheses if its own precedence is lower."""
@@ -117,16 +101,16 @@ class ValueFormatter:
     def _bracketed(self, brackets: str, items: Sequence[syntax.Value | syntax.Argument], start: int, end: int) -> Doc:
         """The items between two brackets, which are at the offsets `start` and `end`."""
         starts = [*(item.span.start for item in items), end]
-        comments = self.comments.take(starts[0])
+        comments = self.take_comments(starts[0])
         has_comments = bool(comments)
         opening: list[Doc] = [brackets[0], pop_trailing(comments) or ""]
         inner: list[Doc] = []
         for index, item in enumerate(items):
-            comments += self.comments.take_unplaced(item.span.end, item)
+            comments += self.take_comments(item.span.end, item)
             inner += _on_own_lines(comments)
             inner += [Break(" " if index else ""), self.format(item)]
             inner.append("," if index + 1 < len(items) else IfBroken(","))
-            following = self.comments.take(starts[index + 1])
+            following = self.take_comments(starts[index + 1])
             has_comments = has_comments or bool(comments or following)
             inner.append(pop_trailing(following) or "")
             comments = following
@@ -140,10 +124,10 @@ class ValueFormatter:
         parts: list[Doc] = [self.format(node.stages[0], _SUM)]
         is_broken = False
         for before, stage in pairwise(node.stages):
-            comments = self.comments.take(stage.span.start)
+            comments = self.take_comments(stage.span.start)
             is_broken = is_broken or bool(comments) or has_line_end(self.source, before.span.end, stage.span.start)
             parts.append(pop_trailing(comments) or "")
-            comments += self.comments.take_unplaced(stage.span.end, stage)
+            comments += self.take_comments(stage.span.end, stage)
             is_broken = is_broken or bool(comments)
             parts += [*_on_own_lines(comments), Break(" "), "-> ", self.format(stage, _SUM)]
         if in_parentheses:

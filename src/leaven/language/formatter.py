@@ -110,7 +110,7 @@ def _statement_lines(statement: StatementDoc, indent: int, width: int) -> list[L
         row = statement.row(width)
         if row and indent + len(join(row)) <= WIDTH:
             return [Line(indent, join(row), statement.comment)]
-    is_open = block is not None and not block.is_empty
+    is_open = block is not None and bool(block.entries or block.comment)
     tail = " {" if is_open else " {}" if block else ""
     lines = _argument_lines(statement, indent, width, len(tail))
     lines[-1].text += tail

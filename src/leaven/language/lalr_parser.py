@@ -25,7 +25,7 @@ class Rule(NamedTuple):
 
     nonterminal: str
     size: int
-    children: tuple[int | None, ...]
+    children: list[int | None]
     method: str | None
     is_list: bool
 
@@ -38,10 +38,10 @@ class ParseTables(Record):
     """
 
     lexer: str
-    ignored: frozenset[str]
-    rules: tuple[Rule, ...]
-    states: tuple[dict[str, int], ...]
-    starts: dict[str, tuple[int, int]]
+    ignored: list[str]
+    rules: list[Rule]
+    states: list[dict[str, int]]
+    starts: dict[str, list[int]]
 
 
 class Grammar:
@@ -60,10 +60,6 @@ class Grammar:
             if found.lastgroup not in self.tables.ignored:
                 assert found.lastgroup is not None
                 yield Token(found.lastgroup, found[0], Span(source, found.start(), found.end()))
-
-    def parser(self, start: str) -> "LalrParser":
-        """A parser for that start symbol, before its first token."""
-        return LalrParser(self, start)
 
 
 class LalrParser:
@@ -128,7 +124,7 @@ class LalrParser:
         return type == END and states[-1] == self._last
 
 
-def _children(values: list[Any], indices: tuple[int | None, ...]) -> list[Any]:
+def _children(values: list[Any], indices: list[int | None]) -> list[Any]:
     extends_first = bool(indices) and indices[0] == ~0
     children: list[Any] = values[0] if extends_first else []  # appending in place keeps long lists linear
     for index in indices[extends_first:]:

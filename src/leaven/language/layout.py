@@ -6,10 +6,12 @@ parsed. What a statement looks like is left to the grammar.
 """
 
 import re
-from dataclasses import dataclass, field
+from collections import Counter
+from dataclasses import dataclass
 
 from leaven.language import lexical_errors
 from leaven.language.diagnostics import Diagnostic
+from leaven.language.fixes import Edit
 from leaven.language.source import Source, Span
 from leaven.language.tokens import Token
 
@@ -28,21 +30,6 @@ _STATEMENT_START = ("", "END", "LBRACE")  # types of the token before a statemen
 
 
 @dataclass(slots=True)
-class Layout:
-    """The tokens for the grammar, the comments, and every error found."""
-
-    tokens: list[Token] = field(default_factory=list)
-    comments: list[Span] = field(default_factory=list)
-    diagnostics: list[Diagnostic] = field(default_factory=list)
-    is_beyond_limit: bool = False
-
-
-def apply_layout(tokens: list[Token], source: Source) -> Layout:
-    """The tokens of a file as the grammar expects them."""
-    return _LayoutPass(tokens, source).run()
-
-
-@dataclass(slots=True)
 class _Open:
     """An open bracket, and the operators in it that wait for their operand."""
 
@@ -51,18 +38,24 @@ class _Open:
     signs: int = 0  # those of them that stand before an operand, not between two
 
 
-class _LayoutPass:
+class Layout:
+    """The tokens of a file as the grammar expects them, its comments, and every error found."""
+
     def __init__(self, tokens: list[Token], source: Source) -> None:
         end = source.span(len(source.text), len(source.text))
+        self.tokens: list[Token] = []
+        self.comments: list[Span] = []
+        self.diagnostics: list[Diagnostic] = []
+        self.is_beyond_limit = False
         self.raw = [*tokens, Token("NEWLINE", "", end)]
         self.source = source
-        self.result = Layout()
         self.open: list[_Open] = [_Open(Token("START", "", source.span(0, 0)))]
         self.depth = 0
         self.first_word = ""  # of the current statement
         self.end = 0  # where the last token of the text ends
+        self._read()
 
-    def run(self) -> Layout:
+    def _read(self) -> None:
         following = self._significant_followers()
         block_ends = self._ends_of_unclosed_blocks()
         *tokens, end = self.raw
@@ -71,7 +64,7 @@ class _LayoutPass:
                 self._end_unclosed_block(token)
             match token.type:
                 case "COMMENT":
-                    self.result.comments.append(token.span)
+                    self.comments.append(token.span)
                 case "NEWLINE" if self._continues_after_newline(following[index]):
                     pass
                 case "NEWLINE" | "SEMICOLON":
@@ -85,13 +78,13 @@ class _LayoutPass:
             if token.type in _OPERAND_END and not is_call:
                 self._forget_signs()
             if self.depth > MAX_DEPTH or len(self.open) > MAX_NESTING + 1:
-                too_deep = lexical_errors.too_deep(token, MAX_NESTING, MAX_DEPTH)
-                return Layout([], self.result.comments, [too_deep], is_beyond_limit=True)
+                self.diagnostics = [lexical_errors.too_deep(token, MAX_NESTING, MAX_DEPTH)]
+                self.is_beyond_limit = True
+                return
         while len(self.open) > 1:
             self._report_unclosed()
             self._close_top(end)
         self._end_statement(end)
-        return self.result
 
     # -- newlines and statements
 
@@ -136,7 +129,7 @@ class _LayoutPass:
 
     def _is_called_statement(self, token: Token) -> bool:
         """Whether a parenthesis follows a statement's name without a space: `mixup(0.2)`."""
-        tokens = self.result.tokens
+        tokens = self.tokens
         if not tokens or tokens[-1].type != "NAME" or tokens[-1].span.end != token.span.start:
             return False
         return len(tokens) == 1 or tokens[-2].type in _STATEMENT_START
@@ -148,11 +141,11 @@ class _LayoutPass:
                 self._end_statement(token)
         opened = self.open[-1].token
         if opened.type == "START" or (opened.type == "LBRACE") != (token.type == "RBRACE"):
-            self.result.diagnostics.append(lexical_errors.unmatched_bracket(token))
+            self.diagnostics.append(lexical_errors.unmatched_bracket(token))
             return
         closing_type, closing = _CLOSING[opened.type]
         if closing_type != token.type:
-            self.result.diagnostics.append(lexical_errors.wrong_bracket(opened, token, closing))
+            self.diagnostics.append(lexical_errors.wrong_bracket(opened, token, closing))
         self._close_top(token)
 
     def _close_brackets(self, at: Token) -> None:
@@ -175,15 +168,16 @@ class _LayoutPass:
 
     def _report_unclosed(self) -> None:
         opened = self.open[-1].token
-        end = self.source.span(self.end, self.end)
-        self.result.diagnostics.append(lexical_errors.unclosed_bracket(opened, _CLOSING[opened.type][1], end))
+        closing = _CLOSING[opened.type][1]
+        missing = Edit(self.source.span(self.end, self.end), closing)
+        self.diagnostics.append(lexical_errors.unclosed_bracket(opened, closing, missing))
 
     def _in_brackets(self) -> bool:
         return self.open[-1].token.type in ("LPAR", "CALL", "LSQB")
 
     # -- blocks that are never closed
 
-    def _ends_of_unclosed_blocks(self) -> dict[int, int]:
+    def _ends_of_unclosed_blocks(self) -> Counter[int | None]:
         """How many unclosed blocks end before which token: one ends where a line is not indented deeper than it."""
         open_: list[int] = []
         for index, token in enumerate(self.raw):
@@ -191,13 +185,8 @@ class _LayoutPass:
                 open_.append(index)
             elif token.type == "RBRACE" and open_:
                 open_.pop()
-        ends: dict[int, int] = {}
         unclosed = set(open_)
-        for opened in open_[:MAX_NESTING]:
-            end = self._dedent(opened, unclosed)
-            if end is not None:
-                ends[end] = ends.get(end, 0) + 1
-        return ends
+        return Counter(self._dedent(opened, unclosed) for opened in open_[:MAX_NESTING])
 
     def _dedent(self, opened: int, unclosed: set[int]) -> int | None:
         """The first name after an opening brace that starts a line and is not indented deeper than the brace's line."""
@@ -223,7 +212,10 @@ class _LayoutPass:
         self._end_statement(at)
         opened = self.open[-1].token
         if opened.type == "LBRACE":
-            self.result.diagnostics.append(lexical_errors.unclosed_block(opened, at.span.line, self._indent(opened)))
+            line = at.span.line
+            start = self.source.line_starts[line - 1]
+            missing = Edit(self.source.span(start, start), f"{'':{self._indent(opened)}}}}\n")
+            self.diagnostics.append(lexical_errors.unclosed_bracket(opened, "}", missing, f" before line {line}"))
             self._close_top(at)
             self._end_statement(at)
 
@@ -237,7 +229,7 @@ class _LayoutPass:
         elif token.value == "as" and self.first_word == "import":
             self._emit(token, "AS")
         elif self._is_second_statement(previous, following):
-            self.result.diagnostics.append(lexical_errors.missing_newline(token))
+            self.diagnostics.append(lexical_errors.missing_newline(token))
             self._end_statement(token)
             self._name(token, following)
         elif number := self._number_in_other_base(token):
@@ -273,21 +265,21 @@ class _LayoutPass:
                 elif kind == "STRING":
                     self._check_escapes(token)
                 elif kind == "NUMBER" and re.search(r"_(?!\d)", token.value):
-                    self.result.diagnostics.append(lexical_errors.misplaced_underscore(token))
+                    self.diagnostics.append(lexical_errors.misplaced_underscore(token))
                 self._emit(token)
 
     def _number_in_other_base(self, token: Token) -> Token | None:
         """The number that `0` and a name form, as in `0x10`: it is reported, and replaced by its decimal value."""
-        zero = self.result.tokens[-1]
+        zero = self.tokens[-1]
         if zero.type != "NUMBER" or zero.value != "0" or zero.span.end != token.span.start:
             return None
         try:
             value = str(int(f"0{token}", base=0))
         except ValueError:
             return None
-        self.result.tokens.pop()
+        self.tokens.pop()
         number = Token("NUMBER", value, zero.span.to(token.span))
-        self.result.diagnostics.append(lexical_errors.not_decimal(number))
+        self.diagnostics.append(lexical_errors.not_decimal(number))
         return number
 
     def _open_string(self, token: Token) -> None:
@@ -295,7 +287,7 @@ class _LayoutPass:
         text = token.value.rstrip(" \t" + "".join(_AFTER_STRING)) or token.value[:1]
         start, end = token.span.start, token.span.start + len(text)
         string = Token("STRING", text, self.source.span(start, end))
-        self.result.diagnostics.append(lexical_errors.unclosed_string(string))
+        self.diagnostics.append(lexical_errors.unclosed_string(string))
         self._emit(string)
         for at, character in enumerate(token.value[len(text) :], end):
             if character in _AFTER_STRING:
@@ -305,7 +297,7 @@ class _LayoutPass:
         """Report the first unknown escape of a string; the others are likely of the same kind."""
         for pair in re.finditer(r"\\.", token.value):
             if pair[0] not in ESCAPES:
-                self.result.diagnostics.append(lexical_errors.unknown_escape(token, pair[0], pair.start()))
+                self.diagnostics.append(lexical_errors.unknown_escape(token, pair[0], pair.start()))
                 return
 
     # -- the result
@@ -321,13 +313,13 @@ class _LayoutPass:
         self.open[-1].signs = 0
 
     def _previous(self) -> str:
-        return self.result.tokens[-1].type if self.result.tokens else ""
+        return self.tokens[-1].type if self.tokens else ""
 
     def _emit(self, token: Token, kind: str | None = None) -> None:
         """Add a token of the text, as `kind` if one is given."""
         self.end = token.span.end
-        self.result.tokens.append(Token(kind, token.value, token.span) if kind else token)
+        self.tokens.append(Token(kind, token.value, token.span) if kind else token)
 
     def _insert(self, at: Token, kind: str, value: str = "") -> None:
         """Add a token that is not in the text, before another."""
-        self.result.tokens.append(Token(kind, value, at.span.at_start))
+        self.tokens.append(Token(kind, value, at.span.at_start))

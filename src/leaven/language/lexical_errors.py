@@ -6,20 +6,15 @@ import unicodedata
 from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Edit, Fix, remove, write
 from leaven.language.source import Source, SourceKind, Span
-from leaven.language.tokens import Token, text_after
+from leaven.language.tokens import Token, through
 
-_QUOTES = "'`\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"
+QUOTES = "'`\u2018\u2019\u201c\u201d\u201e\u00ab\u00bb"  # that strings do not use
 _BASES = {"x": "hexadecimal", "b": "binary", "o": "octal"}
 # Characters that mean something elsewhere: what a recipe has instead, and how to say it.
 _REPLACEMENTS = {
-    "|": ("->", "join stages with `->`"),
-    ">": ("->", "join stages with `->`"),
-    "\u2192": ("->", "write the arrow as `->`"),
-    "\u21d2": ("->", "write the arrow as `->`"),
-    "\u2012": ("-", "write an ordinary `-`"),
-    "\u2013": ("-", "write an ordinary `-`"),
-    "\u2014": ("-", "write an ordinary `-`"),
-    "\u2212": ("-", "write an ordinary `-`"),
+    **dict.fromkeys("|>", ("->", "join stages with `->`")),
+    **dict.fromkeys("\u2192\u21d2", ("->", "write the arrow as `->`")),
+    **dict.fromkeys("\u2012\u2013\u2014\u2212", ("-", "write an ordinary `-`")),
     "\u00d7": ("*", "write `*`"),
     "&": ("+", "join layers with `+`"),
 }
@@ -62,36 +57,18 @@ def unexpected_character(token: Token) -> Diagnostic:
     return error("unexpected-character", f"unexpected {name}", (token, label), notes=notes, fix=fix)
 
 
-def is_quote(token: Token) -> bool:
-    """Whether a token is a quotation mark that strings do not use."""
-    return token.value in _QUOTES
-
-
 def wrong_quotes(token: Token) -> Diagnostic:
     """`'photos'`, `“photos”`."""
-    closed = re.match(rf"([^{_QUOTES}\r\n]*)[{_QUOTES}]", text_after(token))
-    span, fix = token.span, Fix('strings are written as `"photos"`')
-    if closed:
-        span = Span(token.span.source, token.span.start, token.span.end + closed.end())
-        fix = write(span, f'"{closed[1]}"')
+    span = through(token, rf"[^{QUOTES}\r\n]*[{QUOTES}]")
+    is_closed = span != token.span
+    fix = write(span, f'"{span.text[1:-1]}"') if is_closed else Fix('strings are written as `"photos"`')
     label = "strings use straight double quotes"
     return error("wrong-quotes", f"unexpected quotation mark `{token}`", (span, label), fix=fix)
 
 
-def unclosed_bracket(opened: Token, closing: str, end: Span) -> Diagnostic:
-    """An opening bracket; the missing one belongs at `end`."""
-    return _unclosed(opened, closing, Fix(f"add the missing `{closing}`", (Edit(end, closing),)))
-
-
-def unclosed_block(opened: Token, line: int, indent: int) -> Diagnostic:
-    """A block that must end before a line, whose closing brace is indented like its first line."""
-    source = opened.span.source
-    start = source.line_starts[line - 1]
-    edit = Edit(source.span(start, start), f"{'':{indent}}}}\n")
-    return _unclosed(opened, "}", Fix(f"add the missing `}}` before line {line}", (edit,)))
-
-
-def _unclosed(opened: Token, closing: str, fix: Fix) -> Diagnostic:
+def unclosed_bracket(opened: Token, closing: str, missing: Edit, before: str = "") -> Diagnostic:
+    """An opening bracket; `missing` closes it, `before` a line or where nothing else is known."""
+    fix = Fix(f"add the missing `{closing}`{before}", (missing,))
     return error("unclosed-bracket", f"this `{opened}` is never closed", (opened, f"no matching `{closing}`"), fix=fix)
 
 

@@ -31,13 +31,8 @@ def load() -> ParseTables:
         data = {}
     if data.get("checksum") != checksum:
         data = to_data(build_lark())
-    return ParseTables(
-        lexer=data["lexer"],
-        ignored=frozenset(data["ignored"]),
-        rules=tuple(Rule(name, size, tuple(children), *rest) for name, size, children, *rest in data["rules"]),
-        states=tuple(data["states"]),
-        starts={name: (first, last) for name, (first, last) in data["starts"].items()},
-    )
+    rules = [Rule(*rule) for rule in data["rules"]]
+    return ParseTables(data["lexer"], data["ignored"], rules, data["states"], data["starts"])
 
 
 def to_json() -> str:

@@ -7,12 +7,12 @@ mean is left to the checker.
 import re
 from collections.abc import Iterator
 from functools import cache
-from typing import Any, cast
+from typing import Any
 
 from leaven.language import foreign_syntax, lexical_errors, parse_tables, syntax, syntax_errors
 from leaven.language.diagnostics import Diagnostic, in_order
 from leaven.language.lalr_parser import Grammar, LalrParser
-from leaven.language.layout import ESCAPES, apply_layout
+from leaven.language.layout import ESCAPES, Layout
 from leaven.language.record import Record
 from leaven.language.source import Source, Span
 from leaven.language.tokens import Token
@@ -58,58 +58,51 @@ def _parse(source: Source, start: str) -> tuple[Any, list[Span], tuple[Diagnosti
     if len(source.text) > MAX_CHARACTERS:
         return None, [], (lexical_errors.too_large(source, MAX_CHARACTERS),)
     grammar = load_grammar()
-    layout = apply_layout(list(grammar.tokens(source)), source)
+    layout = Layout(list(grammar.tokens(source)), source)
     if layout.is_beyond_limit:
         return None, layout.comments, in_order(layout.diagnostics)
-    parser = _RecoveringParser(grammar.parser(start), source)
-    result = parser.parse(iter(layout.tokens))
-    diagnostics = layout.diagnostics
-    if start == "start" or not diagnostics:  # in a single value, a second error is a consequence of the first
-        diagnostics = diagnostics + parser.diagnostics
-    return result, layout.comments, in_order(diagnostics)
+    result, errors = _feed(iter(layout.tokens), LalrParser(grammar, start), source)
+    # In a single value, a second error is a consequence of the first.
+    errors = layout.diagnostics + errors if start == "start" else layout.diagnostics or errors
+    return result, layout.comments, in_order(errors)
 
 
-class _RecoveringParser:
-    """Feeds tokens to the grammar; where it rejects one, a BROKEN statement replaces the faulty one."""
+def _feed(tokens: Iterator[Token], parser: LalrParser, source: Source) -> tuple[Any, list[Diagnostic]]:
+    """What the grammar makes of the tokens; where it rejects one, a BROKEN statement replaces the faulty one."""
+    errors: list[Diagnostic] = []
+    statement: list[Token] = []
+    for token in tokens:
+        if not parser.feed(token):
+            errors.append(syntax_errors.unexpected(statement, token, parser.accepts()))
+            if not _recover(statement, token, tokens, parser):
+                return None, errors
+            statement = []
+        elif token.type in _STATEMENT_BOUNDS:
+            statement = []
+        else:
+            statement.append(token)
+    result = parser.finish()
+    if result is None:
+        # Only a single value or setting can end too early; a file may end after any statement.
+        errors.append(syntax_errors.missing_option_value(source))
+    return result, errors
 
-    def __init__(self, parser: LalrParser, source: Source) -> None:
-        self.parser = parser
-        self.source = source
-        self.diagnostics: list[Diagnostic] = []
 
-    def parse(self, tokens: Iterator[Token]) -> Any:
-        statement: list[Token] = []
-        for token in tokens:
-            if not self.parser.feed(token):
-                self.diagnostics.append(syntax_errors.unexpected(statement, token, self.parser.accepts()))
-                if not self._recover(statement, token, tokens):
-                    return None
-                statement = []
-            elif token.type in _STATEMENT_BOUNDS:
-                statement = []
-            else:
-                statement.append(token)
-        result = self.parser.finish()
-        if result is None:
-            # Only a single value or setting can end too early; a file may end after any statement.
-            self.diagnostics.append(syntax_errors.missing_option_value(self.source))
-        return result
-
-    def _recover(self, statement: list[Token], token: Token, tokens: Iterator[Token]) -> bool:
-        """Skip the faulty statement up to its block or its end; false if there is no statement to skip."""
-        first = statement[0] if statement else token
-        if statement:
-            self.parser.unwind("statement")
-        elif "END" in self.parser.accepts():  # something follows a block
-            self.parser.feed(Token("END", "", first.span))
-        if "BROKEN" not in self.parser.accepts():
-            return False
-        self.parser.feed(Token("BROKEN", first.value, first.span))
-        end = foreign_syntax.end_of_indented(statement, token)
-        while token.type not in _STATEMENT_BOUNDS or token.span.start < end:
-            token = next(tokens)
-        self.parser.feed(token)
-        return True
+def _recover(statement: list[Token], token: Token, tokens: Iterator[Token], parser: LalrParser) -> bool:
+    """Skip the faulty statement up to its block or its end; false if there is no statement to skip."""
+    first = statement[0] if statement else token
+    if statement:
+        parser.unwind("statement")
+    elif "END" in parser.accepts():  # something follows a block
+        parser.feed(Token("END", "", first.span))
+    if "BROKEN" not in parser.accepts():
+        return False
+    parser.feed(Token("BROKEN", first.value, first.span))
+    end = foreign_syntax.end_of_indented(statement, token)
+    while token.type not in _STATEMENT_BOUNDS or token.span.start < end:
+        token = next(tokens)
+    parser.feed(token)
+    return True
 
 
 @cache
@@ -185,11 +178,15 @@ class _Builder:
 
     # -- values
 
-    def arguments(self, *parts: Any) -> list[syntax.Argument]:
-        return _appended(parts)
+    def items(self, *parts: Any) -> Any:
+        """A list and its next element, or a first element alone. Appending in place keeps long lists linear."""
+        if len(parts) == 1:
+            return [parts[0]]
+        elements, _comma, element = parts
+        elements.append(element)
+        return elements
 
-    def items(self, *parts: Any) -> list[syntax.Value]:
-        return _appended(parts)
+    arguments = items
 
     def argument(self, keyword: Token | None, _equals: Token | None, value: syntax.Value) -> syntax.Argument:
         span = keyword.span.to(value.span) if keyword else value.span
@@ -232,15 +229,6 @@ class _Builder:
         self, opening: Token, items: "list[syntax.Value] | None", _comma: Token | None, closing: Token
     ) -> syntax.List:
         return syntax.List(tuple(items or ()), opening.span.to(closing.span))
-
-
-def _appended(parts: tuple[Any, ...]) -> list[Any]:
-    """A list and its next element, or a first element alone. Appending in place keeps long lists linear."""
-    if len(parts) == 1:
-        return [parts[0]]
-    elements, _comma, element = parts
-    elements.append(element)
-    return cast(list[Any], elements)
 
 
 def _words(path: Token) -> tuple[syntax.Name, ...]:

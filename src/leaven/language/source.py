@@ -7,6 +7,7 @@ are computed only for people to read.
 import re
 from bisect import bisect_right
 from enum import Enum
+from functools import cached_property
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,13 +40,10 @@ class Source:
         self.text = text
         self.folder = folder or Path()
         self.kind = kind
-        self._line_starts: list[int] | None = None
 
-    @property
+    @cached_property
     def line_starts(self) -> list[int]:
-        if self._line_starts is None:
-            self._line_starts = [0, *(end.end() for end in re.finditer(r"\r\n|\n|\r", self.text))]
-        return self._line_starts
+        return [0, *(end.end() for end in re.finditer(r"\r\n|\n|\r", self.text))]
 
     def position(self, offset: int) -> tuple[int, int]:
         """The line and column of an offset, counted from 1."""

@@ -2,7 +2,6 @@
 
 import os.path
 from pathlib import Path
-from typing import BinaryIO
 
 from leaven.files.regular import open_regular
 from leaven.language.diagnostics import Diagnostic, error
@@ -17,20 +16,16 @@ _STANDARD_INPUT = Path("/dev/stdin")
 
 def read_source(path: Path, name: str, kind: SourceKind = SourceKind.RECIPE) -> Source | Diagnostic:
     """The source of a recipe file, with the name that the user gave."""
+    # The recipe that the user names may also be a pipe that is already open.
+    is_open = kind is SourceKind.RECIPE and (path.parent in _DESCRIPTORS or path == _STANDARD_INPUT)
     try:
-        with _open(path, kind) as file:
+        with path.open("rb") if is_open else open_regular(path) as file:
             content = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        return _unreadable(name, path, "no such file")
     except (OSError, ValueError) as problem:
-        return _unreadable(name, path, getattr(problem, "strerror", None) or str(problem))
+        reason = getattr(problem, "strerror", None) or str(problem)
+        reason = "no such file" if isinstance(problem, FileNotFoundError) else reason
+        return error("missing-file", f"can't read the recipe `{name}`: {reason}", fix=_other_recipe(path))
     return decode(content, name, path.parent, kind)
-
-
-def _open(path: Path, kind: SourceKind) -> BinaryIO:
-    """An open recipe file. The one that the user names may also be a pipe that is already open."""
-    is_open = path.parent in _DESCRIPTORS or path == _STANDARD_INPUT
-    return path.open("rb") if is_open and kind is SourceKind.RECIPE else open_regular(path)
 
 
 def decode(content: bytes, name: str, folder: Path, kind: SourceKind = SourceKind.RECIPE) -> Source | Diagnostic:
@@ -47,10 +42,6 @@ def decode(content: bytes, name: str, folder: Path, kind: SourceKind = SourceKin
         byte = source.span(len(readable), len(readable) + 1)
         label = f"byte 0x{content[problem.start]:02X} is not valid UTF-8"
         return error("not-utf8", f"`{name}` is not in UTF-8", (byte, label), fix="save the file as UTF-8")
-
-
-def _unreadable(name: str, path: Path, reason: str) -> Diagnostic:
-    return error("missing-file", f"can't read the recipe `{name}`: {reason}", fix=_other_recipe(path))
 
 
 def _other_recipe(path: Path) -> Fix | None:

@@ -5,12 +5,11 @@ and the edit that fixes it. Everything else about the recipe is left to the chec
 """
 
 import re
-from dataclasses import replace
 
 from leaven.language import foreign_syntax
 from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Edit, Fix, remove, write
-from leaven.language.lexical_errors import is_quote, unexpected_character, wrong_quotes
+from leaven.language.lexical_errors import QUOTES, unexpected_character, wrong_quotes
 from leaven.language.source import Source, Span
 from leaven.language.tokens import Token, line_from, rest_of_line, text_after
 
@@ -76,7 +75,7 @@ def _unexpected(token: Token, accepted: set[str], fix: str | None = None) -> Dia
 def _odd_character(statement: list[Token], token: Token) -> Diagnostic | None:
     if token.type not in ("BAD", "DOT"):
         return None
-    if is_quote(token):
+    if token.value in QUOTES:
         return wrong_quotes(token)
     if token.type == "DOT" and statement and statement[-1].span.end == token.span.start:
         return foreign_syntax.unquoted_pattern(statement[-1].span, token)
@@ -89,22 +88,16 @@ def _in_keyword_statement(statement: list[Token], token: Token, accepted: set[st
         return None
     if accepted & _VALUE_STARTS and statement[-1].type in _BEFORE_VALUES:
         return None
-    report = None
-    match keyword:
-        case "EXTENDS":
-            report = _in_extends(statement[0], token)
-        case "LET":
-            report = _in_let(statement, token)
-        case "ARG":
-            report = _in_arg(statement, token)
+    habits = {"EXTENDS": _in_extends, "LET": _in_let, "ARG": _in_arg}
+    report = habits[keyword](statement, token) if keyword in habits else None
     return report or _unexpected(token, accepted, fix=f"use the form `{_KEYWORD_FORMS[keyword]}`")
 
 
-def _in_extends(word: Token, token: Token) -> Diagnostic | None:
+def _in_extends(statement: list[Token], token: Token) -> Diagnostic | None:
     if token.type != "NAME":
         return None
     headline = f"missing quotes around the file name `{token}`"
-    fix = write(token.span, f'"{token}"', shown=word.span.to(token.span))
+    fix = write(token.span, f'"{token}"', shown=statement[0].span.to(token.span))
     return error("missing-quotes", headline, (token, "expected a string"), fix=fix)
 
 
@@ -139,13 +132,8 @@ def _in_arg(statement: list[Token], token: Token) -> Diagnostic | None:
 def _missing_type(word: Token, name: Token, token: Token) -> Diagnostic:
     """The report about an `arg` without a type; the fix has the type of its default."""
     default = rest_of_line(token) if token.type == "EQUALS" else ""
-    type = "float"
-    if default.startswith('"'):
-        type = "text"
-    elif default in ("true", "false"):
-        type = "bool"
-    elif default.isdigit():
-        type = "int"
+    type = "bool" if default in ("true", "false") else "int" if default.isdigit() else "float"
+    type = "text" if default.startswith('"') else type
     whole = word.span.to(line_from(token) if default else name.span)
     headline = f"missing type for the argument `{name}`"
     notes = ["the types are int, float, bool, text, path and choice[…]"]
@@ -192,8 +180,8 @@ def _missing_comma(statement: list[Token], token: Token, accepted: set[str]) -> 
     )
     if report := next(filter(None, (habit(statement, token) for habit in habits)), None):
         return report
-    fix = write(before.span.at_end, ",", shown=before.span.to(token.span))
-    fix = replace(fix, otherwise=f"put a comma before `{token}`")
+    otherwise = f"put a comma before `{token}`"
+    fix = write(before.span.at_end, ",", shown=before.span.to(token.span), otherwise=otherwise)
     return error("missing-comma", f"missing comma before `{token}`", (token, "the next argument starts here"), fix=fix)
 
 

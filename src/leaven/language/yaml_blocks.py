@@ -43,9 +43,9 @@ def as_statements(name: str, block: Span) -> str | None:
     rows = [row for row in rows if row["key"] or row["dash"] or row["value"]]
     try:
         node, rest = _read(rows)
+        return None if rest else _statements(name, node)
     except ValueError:
         return None
-    return None if rest else _statements(name, node)
 
 
 def _read(rows: list[re.Match[str]], above: int = -1) -> tuple[Node, list[re.Match[str]]]:
@@ -90,43 +90,32 @@ def _read_list(rows: list[re.Match[str]]) -> tuple[Node, list[re.Match[str]]]:
     return items, rows
 
 
-def _statements(name: str, node: Node) -> str | None:
+def _statements(name: str, node: Node) -> str:
+    """What stands under a name; it is read as a whole or not at all, as a suggestion leaves nothing out."""
     match node:
         case list() if name in _PHASES:
-            return _phases({f"phase {at + 1}": item for at, item in enumerate(node)})
+            return "; ".join(_phase(f"phase {at}", item) for at, item in enumerate(node, 1))
         case dict() if name in _PHASES:
-            return _phases(node)
+            return "; ".join(_phase(key, item) for key, item in node.items())
         case list():
-            values = [_value(item) for item in node]
-            return f"{name} {', '.join(values)}" if all(values) else None
+            return f"{name} {', '.join(map(_value, node))}"
         case dict():
             return _statement(name, node)
     return f"{name} {_value(node)}"
 
 
-def _phases(named: dict[str, Node]) -> str | None:
-    """The phases, if all of them can be read: a suggestion leaves nothing out."""
-    phases = [_phase(name, node) for name, node in named.items() if isinstance(node, dict)]
-    readable = [phase for phase in phases if phase is not None]
-    return "; ".join(readable) if len(readable) == len(named) else None
-
-
-def _phase(name: str, node: dict[str, Node]) -> str | None:
+def _phase(name: str, node: Node) -> str:
+    if not isinstance(node, dict):
+        raise ValueError("not a mapping")
     arguments = [f"{key}={_value(node[key])}" for key in _OF_PHASE if key in node]
     inside = [_statements(key, value) for key, value in node.items() if key not in ("name", *_OF_PHASE)]
-    statements = [statement for statement in inside if statement is not None]
-    if len(statements) < len(inside):
-        return None
-    block = f" {{ {'; '.join(statements)} }}" if statements else ""
+    block = f" {{ {'; '.join(inside)} }}" if inside else ""
     return f"phase {', '.join([_quoted(str(node.get('name', name))), *arguments])}{block}"
 
 
-def _statement(name: str, node: dict[str, Node]) -> str | None:
+def _statement(name: str, node: dict[str, Node]) -> str:
     called = next((key for key in _NAMES if isinstance(node.get(key), str)), None)
-    values = {key: _value(value) for key, value in node.items() if key != called}
-    if not all(values.values()):
-        return None
-    arguments = ", ".join(f"{key}={value}" for key, value in values.items())
+    arguments = ", ".join(f"{key}={_value(value)}" for key, value in node.items() if key != called)
     if called is None or name in _ONLY_ARGUMENTS:
         return f"{name} {arguments}"
     return f"{name} {str(node[called]).strip(_QUOTES).rpartition('.')[2]}({arguments})"
@@ -136,12 +125,11 @@ _QUOTES = "\"'"
 
 
 def _value(node: Node) -> str:
-    """A plain value as a recipe writes it; empty for what is none."""
+    """A plain value as a recipe writes it."""
     if isinstance(node, list):
-        values = [_value(item) for item in node]
-        return f"[{', '.join(values)}]" if all(values) else ""
+        return f"[{', '.join(map(_value, node))}]"
     if isinstance(node, dict):
-        return ""
+        raise ValueError("not a plain value")
     if node[:1] in _QUOTES:
         return _quoted(node.strip(_QUOTES))
     if node.lower() in ("true", "false", "none"):

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 
 from leaven.catalog import lookup, own
 from leaven.catalog.card import KINDS, Card, Parameter
@@ -48,9 +47,8 @@ def missing(use: CardUse, names: Sequence[str], first: str = "") -> Diagnostic:
         form = f"{describe.placeholder(use.parameters[0])}, {first}={given.text}"
     headline = f"`{use.shown_name}` needs {listed}"
     fix = write(given, form, shown=use.name.to(given)) if first else f"usage: `{form}`"
-    return error(
-        "missing-argument", headline, (use.name, f"{listed} {'is' if len(names) == 1 else 'are'} missing"), fix=fix
-    )
+    label = f"{listed} {'is' if len(names) == 1 else 'are'} missing"
+    return error("missing-argument", headline, (use.name, label), fix=fix)
 
 
 def unknown(use: CardUse, argument: syntax.Argument, keyword: syntax.Name) -> Diagnostic:
@@ -67,9 +65,8 @@ def repeated(keyword: syntax.Name, first: Span) -> Diagnostic:
 def too_many(use: CardUse, index: int) -> Diagnostic:
     """A positional argument for which there is no parameter."""
     names = [f"`{parameter.name}`" for parameter in use.parameters if parameter.positional]
-    count = {0: "no positional arguments", 1: "one positional argument: "}.get(
-        len(names), f"{len(names)} positional arguments: "
-    )
+    few = {0: "no positional arguments", 1: "one positional argument: "}
+    count = few.get(len(names), f"{len(names)} positional arguments: ")
     headline = f"`{use.shown_name}` takes {count}{', '.join(names)}"
     fix = _instead_of_surplus(use, index)
     return error("too-many-arguments", headline, (use.arguments[index], "one too many"), fix=fix)
@@ -88,7 +85,7 @@ def after_keyword(use: CardUse, index: int, keyword: Span) -> Diagnostic:
     whole = written[0].span.to(written[-1].span)
     fix = Fix("put the positional arguments first")
     if not any('"' in re.sub(r'"(\\.|[^"\\])*"', "", text) for text in ordered):  # no string that is never closed
-        fix = replace(write(whole, ", ".join(ordered), f"{fix.before}: "), otherwise=fix)
+        fix = write(whole, ", ".join(ordered), f"{fix.before}: ", otherwise=fix)
     places = (use.arguments[index], "positional argument"), (keyword, "keyword argument")
     return error("misplaced-argument", "positional argument follows keyword argument", *places, fix=fix)
 
@@ -144,9 +141,8 @@ def not_less(low: Setting, high: Setting) -> Diagnostic | None:
             fix = Fix(f"write the smaller value as `{low.name}`") if other.span else None
             if fix is None and isinstance(other.value, int):
                 fix = write(wrong.origin.span, str(other.value + (1 if relation == "greater" else -1)))
-            return error(
-                "out-of-range", headline, (wrong.origin, f"not {relation} than {value_text(other.value)}"), fix=fix
-            )
+            label = f"not {relation} than {value_text(other.value)}"
+            return error("out-of-range", headline, (wrong.origin, label), fix=fix)
     return None
 
 
@@ -169,8 +165,8 @@ def _instead_of_surplus(use: CardUse, index: int) -> Fix | str:
         return write(span, f"{flag}=true")
     if isinstance(value, syntax.Number) and (meant := _counted(value, free)):
         is_its_unit = value.unit is not None and plural_unit(value.unit) == meant
-        fix = write(span, f"{meant}={value_text(value.value) if is_its_unit else value.span.text}")
-        return replace(fix, otherwise=f"usage: `{use.form}`")
+        amount = value_text(value.value) if is_its_unit else value.span.text
+        return write(span, f"{meant}={amount}", otherwise=f"usage: `{use.form}`")
     return f"usage: `{use.form}`"
 
 

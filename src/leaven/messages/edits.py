@@ -16,8 +16,7 @@ from leaven.catalog.value_text import quoted
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Severity, error
 from leaven.language.fixes import Fix, write, write_option
-from leaven.messages import describe, new_statements
-from leaven.messages.options import option_for_argument, setting
+from leaven.messages import describe, options
 from leaven.messages.suggestions import similar
 
 _SHOWN = 8  # labels that a report lists
@@ -37,9 +36,8 @@ def no_such_statement(
     wanted = f'`{target.path} "{label}"`' if label else f"`{target.path}`"
     fix = _other_label(edit, target, label, statements) if label else _other_name(edit, target, statements, owner)
     headline = f"there is no {wanted} to {edit.name.path}"
-    return error(
-        "nothing-to-change", headline, (edit.arguments[1].span if label else target.span, "not in the recipe"), fix=fix
-    )
+    place = edit.arguments[1].span if label else target.span
+    return error("nothing-to-change", headline, (place, "not in the recipe"), fix=fix)
 
 
 def one_of_several(edit: syntax.Statement, target: syntax.Name, labels: Sequence[str]) -> Diagnostic:
@@ -89,13 +87,11 @@ def _other_name(
     phases = phases_with(target.path, statements)
     if phases:
         return _rewritten(edit, ("phase", phases[0]), target, "it is in a phase: write ")
-    present = [s.name.path for s in statements if s.name is not None]
-    unwritten: list[str] = []  # what can be changed although nobody wrote it
-    if edit.name.path == "change" and owner in BLOCK_OWNERS:
-        unwritten = block_names(owner)
-    elif edit.name.path == "change":
-        unwritten = [c.name for c in own.cards("statement") if "." not in c.name and c.statement.default]
-    near = lookup.nearest(target.path, dict.fromkeys([*present, *unwritten]))
+    names = [s.name.path for s in statements if s.name is not None]
+    if edit.name.path == "change":  # some can be changed although nobody wrote them
+        defaults = (card.name for card in own.cards("statement") if "." not in card.name and card.statement.default)
+        names += block_names(owner) if owner in BLOCK_OWNERS else defaults
+    near = lookup.nearest(target.path, names)
     if fix := similar(target.span, near[:1]):
         return fix
     return "remove the line" if edit.name.path == "drop" else _addition(edit, target, statements, owner)
@@ -109,11 +105,11 @@ def _addition(
     arguments = {a.keyword.path: a.value.span.text for a in edit.arguments if a.keyword}
     if card is None:
         name, value = next(iter(arguments.items()), ("", ""))
-        option = option_for_argument(edit.span, name, value, statements) if _is_option(edit) and name else None
+        option = options.option_for_argument(edit.span, name, value, statements) if _is_option(edit) and name else None
         return option or "no statement has that name; `leaven catalog search` lists all names"
-    statement = new_statements.new_statement(card, arguments)
-    written = new_statements.with_option(statement) if _is_option(edit) else statement
-    if not new_statements.is_pasteable(card, arguments) or edit.block is not None:
+    statement = options.new_statement(card, arguments)
+    written = options.with_option(statement) if _is_option(edit) else statement
+    if not options.is_pasteable(card, arguments) or edit.block is not None:
         return f"to add it, the usage is `{written}`"
     add = write_option if _is_option(edit) else write
     return add(edit.span, written, "to add it, write ")
@@ -133,7 +129,7 @@ def _edit_of(edit: syntax.Statement, key: tuple[str, ...], target: syntax.Name |
     """An edit as it would be written for the statement with that key, or for one in its block."""
     name, label = key
     if _is_option(edit):
-        return setting(key, f"{target.path}.{_rest(edit)}" if target is not None else _rest(edit))
+        return options.setting(key, f"{target.path}.{_rest(edit)}" if target is not None else _rest(edit))
     text = ", ".join(f"{a.keyword.path}={a.value.span.text}" for a in edit.arguments if a.keyword)
     arguments = [text if len(text) < _LONGEST else "…"] * bool(text)
     if target is None:

@@ -6,8 +6,8 @@ from leaven.catalog import lookup, own, selectors
 from leaven.catalog.card import KINDS, Card
 from leaven.catalog.habits import SYNONYMS
 from leaven.catalog.search import meanings
-from leaven.messages.scores import SPLITS
 from leaven.messages.suggestions import EXAMPLES, owner_of
+from leaven.messages.values import SPLITS
 
 _PACKAGE = Path(__file__).parents[1]
 # A wheel has the pages inside the package; a checkout has them in docs/.
@@ -23,13 +23,8 @@ def report_ids() -> list[str]:
 
 def _page(id: str) -> str | None:
     """The page of a report id, or the guide to custom components."""
-    if id == GUIDE:
-        return next((file.read_text(encoding="utf-8") for file in _GUIDES if file.is_file()), None)
-    for folder in _FOLDERS:
-        file = folder / f"{id}.md"
-        if id in report_ids() and file.is_file():
-            return file.read_text(encoding="utf-8")
-    return None
+    files = _GUIDES if id == GUIDE else [folder / f"{id}.md" for folder in _FOLDERS if id in report_ids()]
+    return next((file.read_text(encoding="utf-8") for file in files if file.is_file()), None)
 
 
 def explanation(word: str) -> str | list[Card] | None:

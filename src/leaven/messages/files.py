@@ -56,9 +56,8 @@ def _fix(path: FilePath) -> Fix | str | None:
         whole = Path(os.path.expanduser(path.text)).as_posix()
         return write(path.span, _as_written(whole, path.span), "`~` is not expanded; write the full path: ")
     if "\n" in path.text or "\t" in path.text:
-        return write(
-            path.span, path.span.text.replace("\\", "/"), "a backslash starts an escape sequence; use `/` in paths: "
-        )
+        better = path.span.text.replace("\\", "/")
+        return write(path.span, better, "a backslash starts an escape sequence; use `/` in paths: ")
     return None
 
 

@@ -81,9 +81,8 @@ def never_unfrozen(call: Invocation, last: Quantity, epochs: Setting) -> Diagnos
     after, length = value_text(last), length_in(epochs, last.unit)
     headline = f"`{call.card.bare_name}` unfreezes the last stage after {after}, but the phase has only {length}"
     fix = f"write a smaller `{call.card.technique.unfreezes_after}`, or make the phase longer"
-    return warning(
-        "after-phase", headline, (call, "some stages stay frozen"), (epochs, "the length of the phase"), fix=fix
-    )
+    spots = (call, "some stages stay frozen"), (epochs, "the length of the phase")
+    return warning("after-phase", headline, *spots, fix=fix)
 
 
 def unfrozen_twice(call: Invocation, unfreeze: Origin) -> Diagnostic:
@@ -118,9 +117,8 @@ def adapter_without_base(call: Invocation, merge: Setting) -> Diagnostic:
     headline = "`merge=false` saves only the adapter, but its base model is not published"
     notes = ["whoever loads the adapter can't download a model trained from scratch"]
     fix = "remove `merge=false` to save the whole model"
-    return error(
-        "adapter-without-base", headline, (setting_span(merge, call), "saves only the adapter"), notes=notes, fix=fix
-    )
+    place = (setting_span(merge, call), "saves only the adapter")
+    return error("adapter-without-base", headline, place, notes=notes, fix=fix)
 
 
 def nothing_to_adapt(call: Invocation, model: str) -> Diagnostic:

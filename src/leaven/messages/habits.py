@@ -11,7 +11,7 @@ from leaven.catalog import habits
 from leaven.catalog.card import Card, Parameter
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
-from leaven.language.fixes import Edit, Fix, write
+from leaven.language.fixes import Edit, Fix, shortened, write
 from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import suggestions
@@ -52,7 +52,9 @@ class Form(Record):
     def as_statement(self) -> str:
         if not self.argument:
             return f"{self.statement} {self.value}".rstrip()
-        return suggestions.argument_of(self.statement, self.argument, self.value).strip("`")
+        argument = f"{self.argument}={shortened(self.value)}"
+        call = suggestions.EXAMPLES.get(self.statement)
+        return f"{self.statement} {call}({argument})" if call else f"{self.statement} {argument}"
 
     def belongs_to(self, card: Card) -> bool:
         """Whether it is an argument of this card: of the statement, or of what it calls."""
@@ -127,7 +129,7 @@ def moved(form: Form, name: Span, arguments: Sequence[syntax.Argument], index: i
     if name.source is not source:  # `change optimizer, head=1`, where another recipe or none names the optimizer
         return Fix(otherwise)
     if len(arguments) == 1 and name.end < argument.start and source.text[name.end] != "(":
-        return Fix(words, (Edit(name.to(argument), form.as_statement),), name.to(argument), "", otherwise)
+        return write(name.to(argument), form.as_statement, words, otherwise=otherwise)
     line = source.line_starts[name.line - 1]
     indent = re.match(r"[ \t]*", source.line(name.line))
     above = Edit(source.span(line, line), f"{indent[0] if indent else ''}{form.as_statement}\n")
@@ -177,9 +179,8 @@ def rand_augment(value: Span, parameter: str = "transforms") -> Fix | None:
     strength = round(min(int(settings.get("m", _LAST_OF_TIMM)), _LAST_OF_TIMM) * _LAST_MAGNITUDE / _LAST_OF_TIMM)
     arguments = f"num_ops={settings['n']}, magnitude={strength}" if "n" in settings else f"magnitude={strength}"
     if parameter == "policy":  # auto_augment("rand-m9"), as timm has it
-        before = re.search(
-            r"\w+\(\s*(policy\s*=\s*)?$", value.source.text[max(0, value.start - _LOOKAHEAD) : value.start]
-        )
+        text = value.source.text[max(0, value.start - _LOOKAHEAD) : value.start]
+        before = re.search(r"\w+\(\s*(policy\s*=\s*)?$", text)
         if before is None:
             return None
         call = Span(value.source, value.start - len(before[0]), value.end)

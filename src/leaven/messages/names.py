@@ -61,9 +61,8 @@ def no_such_card(
     prefix, dot, rest = path.rpartition(".")
     is_library = prefix in lookup.LIBRARIES
     if is_library:
-        near = [f"{other}.{rest}" for other in lookup.LIBRARIES if lookup.find(kind, f"{other}.{rest}")] or [
-            f"{prefix}.{word}" for word in near if lookup.find(kind, f"{prefix}.{word}")
-        ]
+        others, alike = [f"{other}.{rest}" for other in lookup.LIBRARIES], [f"{prefix}.{word}" for word in near]
+        near = [n for n in others if lookup.find(kind, n)] or [n for n in alike if lookup.find(kind, n)]
     elif dot:
         near = [rest] if lookup.find(kind, rest) else []
     elsewhere = other_names.instead_of_call(call, kind) if call is not None else None
@@ -147,14 +146,13 @@ def deep_lets(name: syntax.Name, most: int) -> Diagnostic:
     return error("too-deep", headline, (name, "the limit is reached here"), fix="write some of the values out")
 
 
-def large_let(name: syntax.Name, most: int) -> Diagnostic:
-    headline = f"`{name.path}` expands to more than {most:,} parts"
-    return error("too-large", headline, (name, "with every `let` in it written out"), fix="use fewer `let`s in it")
-
-
-def nested_let(name: syntax.Name) -> Diagnostic:
-    headline = f"`{name.path}` expands to values that are nested too deeply"
-    return error("too-deep", headline, (name, "with every `let` in it written out"), fix="use fewer `let`s in it")
+def large_let(name: syntax.Name, most: int | None) -> Diagnostic:
+    """A `let` with more than so many parts, or with too many in each other."""
+    id, much = "too-deep", "values that are nested too deeply"
+    if most is not None:
+        id, much = "too-large", f"more than {most:,} parts"
+    place = (name, "with every `let` in it written out")
+    return error(id, f"`{name.path}` expands to {much}", place, fix="use fewer `let`s in it")
 
 
 # -- args
@@ -226,13 +224,11 @@ def unreadable_python(name: str, file: Path, reason: str, line: int | None, plac
 
 def _python_line(name: str, file: Path, number: int | None) -> list[tuple[Span, str]]:
     """The line of a Python file where reading ended."""
-    if number is None:
-        return []
     try:
         source = Source(name, file.read_text(encoding="utf-8"))
     except (OSError, ValueError):
         return []
-    if not 0 < number <= len(source.line_starts):
+    if number is None or not 0 < number <= len(source.line_starts):
         return []
     start, line = source.line_starts[number - 1], source.line(number)
     return [(source.span(start + len(line) - len(line.lstrip()), start + len(line)), "here")]

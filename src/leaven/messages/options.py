@@ -1,13 +1,14 @@
-"""Options of the command line: how one sets an argument in this recipe, and reports about those that set none.
+"""Options of the command line: how one sets an argument or adds a statement, and reports about those that set none.
 
 A statement at the top applies to the phases that have none of their own. So how an argument is addressed depends on the
 recipe: `--set optimizer.lr=…`, or `--set phase.head.optimizer.lr=…`.
 """
 
 import shlex
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from leaven.catalog import lookup, own
+from leaven.catalog.card import Card, Parameter
 from leaven.catalog.habits import SYNONYMS
 from leaven.catalog.statement_keys import EDITS, BodyStatement, labels_of, phases_with, statement_card
 from leaven.catalog.value_text import quoted
@@ -15,7 +16,7 @@ from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, error, warning
 from leaven.language.fixes import Fix, write_option
 from leaven.language.source import Span, flag_of
-from leaven.messages import habits, new_statements, suggestions
+from leaven.messages import describe, habits, suggestions
 
 _FLAGS = ("model", "data", "output")  # statements that an option of that name gives
 
@@ -23,20 +24,19 @@ _FLAGS = ("model", "data", "output")  # statements that an option of that name g
 def option_for(owner: str, name: str, value: str, statements: Sequence[BodyStatement]) -> str:
     """The option that sets an argument of that statement in this recipe: `--set train.epochs=3`; one per phase where
     each phase has it."""
-    phases = labels_of("phase", statements)
-    if owner == "train" and name == "epochs" and phases:
-        return " ".join(setting(("phase", phase), f"epochs={value}") for phase in phases)
-    own_phases = phases_with(owner, statements) if phases else []
-    if own_phases and len(own_phases) == len(phases):
-        return " ".join(setting(("phase", phase), f"{owner}.{name}={value}") for phase in own_phases)
-    return setting((owner,), f"{name}={value}")
+    phases, rest = labels_of("phase", statements), f"{name}={value}"
+    is_length = owner == "train" and name == "epochs"
+    own_phases = phases if is_length else phases_with(owner, statements)
+    if phases and len(own_phases) == len(phases):
+        return " ".join(setting(("phase", phase), rest if is_length else f"{owner}.{rest}") for phase in own_phases)
+    return setting((owner,), rest)
 
 
 def option_for_argument(place: Span, name: str, value: str, statements: Sequence[BodyStatement]) -> Fix | str | None:
     """How an argument is set whose statement was not named; None where no statement has one of that name."""
     if form := habits.form_of(name, value):
         if not form.argument:
-            return write_option(place, new_statements.with_option(form.as_statement))
+            return write_option(place, with_option(form.as_statement))
         return write_option(place, option_for(form.statement, form.argument, form.value, statements))
     if setting_of_data := option_for_data(SYNONYMS.get(name, name), value):
         return write_option(place, setting_of_data)
@@ -72,13 +72,8 @@ def dropped_weights(model: syntax.Value, before: Span) -> Diagnostic:
     written = f"{text}{', ' if '(' in text else '('}pretrained=true)"
     headline = "the recipe's model is pretrained, but the model of `--model` is not"
     fix = write_option(model.span, f"--model {shlex.quote(written)}")
-    return warning(
-        "dropped-weights",
-        headline,
-        (model, "starts from scratch"),
-        (before, "applies to the recipe's model only"),
-        fix=fix,
-    )
+    spots = (model, "starts from scratch"), (before, "applies to the recipe's model only")
+    return warning("dropped-weights", headline, *spots, fix=fix)
 
 
 def without_statement(
@@ -113,5 +108,57 @@ def _instead_of(
     if word in _FLAGS and (word != "output" or isinstance(value, syntax.String)):
         return write_option(place, f"--{word} {shlex.quote(bare if word == 'output' else text)}")
     if card is not None:
-        return new_statements.instead_of_setting(place, card, value)
+        return instead_of_setting(place, card, value)
     return option_for_argument(place, name, text, statements) or "for example, write `--set train.epochs=20`"
+
+
+# -- statements that a recipe does not have yet
+
+
+def new_statement(card: Card, given: Mapping[str, str]) -> str:
+    """A statement with those arguments and with all that it must have; what it does not take is left out."""
+    positional: list[str] = []
+    named: list[str] = []
+    for parameter in card.parameters:
+        if parameter.name in given:
+            value = given[parameter.name]
+        elif parameter.required or parameter.usual:
+            value = describe.placeholder(parameter)
+        else:
+            continue
+        if parameter.positional and len(positional) == card.parameters.index(parameter):
+            positional.append(value)
+        else:
+            named.append(f"{parameter.name}={value}")
+    return f"{card.bare_name} {', '.join([*positional, *named])}".strip()
+
+
+def is_pasteable(card: Card, given: Collection[str]) -> bool:
+    """Whether `new_statement` has no placeholder for what only the user knows."""
+    return all(describe.has_example(p) for p in card.parameters if p.required and p.name not in given)
+
+
+def with_option(statement: str) -> str:
+    return f"--with {shlex.quote(statement)}"
+
+
+def instead_of_setting(place: Span, card: Card, value: syntax.Value) -> Fix | str:
+    """The fix for `--set name=value` where the name is a statement's."""
+    first = card.parameters[0] if card.parameters else None
+    if first is None or not first.positional:
+        named = next((p.name for p in card.parameters if _may_be(value, p)), "…")
+        return f"name the argument: `--set {card.bare_name}.{named}=…`"
+    given = {first.name: value.span.text} if _may_be(value, first) else {}
+    option = with_option(new_statement(card, given))
+    return write_option(place, option) if is_pasteable(card, given) else f"usage: `{option}`"
+
+
+def _may_be(value: syntax.Value, parameter: Parameter) -> bool:
+    """Whether a value may be one of the parameter's, as far as its form tells."""
+    types = set(parameter.types)
+    match value:
+        case syntax.Number():
+            return bool(types & {"int", "float", "quantity", "any"})
+        case syntax.String():
+            return bool(types & {"text", "path", "choice", "selector", "any"})
+    return True

@@ -48,7 +48,7 @@ def _fix(place: Span, found: Counterpart | None) -> Fix | None:
     lacking = f"Leaven has no {found.lacking}" if found.lacking else ""
     if not found.form:
         return Fix(f"{lacking}; `leaven catalog search` lists all names")
-    if not found.is_complete:
+    if "…" in found.form:
         return Fix(f"in a recipe it is `{found.form}`{_FILLED_IN.get(found.form.partition('(')[0], '')}")
     nearest = f"{lacking}; the nearest is " if lacking else ""
     is_for_texts = found.form.startswith(("transformers.", "minilm"))

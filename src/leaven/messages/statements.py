@@ -9,12 +9,11 @@ from leaven.catalog.statement_keys import BLOCK_OWNERS, block_names, key_of
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, error
-from leaven.language.fixes import Edit, Fix, write, write_option
+from leaven.language.fixes import Fix, write, write_option
 from leaven.language.foreign_syntax import PYTHON
 from leaven.language.source import Source, Span
 from leaven.messages import describe, habits, places
-from leaven.messages.spelling import is_misspelling
-from leaven.messages.suggestions import similar
+from leaven.messages.suggestions import is_misspelling, similar
 
 CONTEXTS = {
     "recipe": "at the top level",
@@ -86,9 +85,8 @@ def epochs_and_phases(epochs: Span, phase: Span, option: str) -> Diagnostic:
     """`option` is what to write for epochs that were given as an option."""
     headline = "both `train` and the phases set `epochs`"
     fix = write_option(epochs, option) if option else "set `epochs` in each phase only"
-    return error(
-        "epochs-and-phases", headline, (epochs, "remove this"), (phase, "each phase has its own number"), fix=fix
-    )
+    spots = (epochs, "remove this"), (phase, "each phase has its own number")
+    return error("epochs-and-phases", headline, *spots, fix=fix)
 
 
 def phase_without_epochs(name: Span) -> Diagnostic:
@@ -132,9 +130,8 @@ def _elsewhere(statement: syntax.Statement, context: str) -> tuple[str, Fix | st
     call = _as_call(statement)
     if "." not in path and lookup.find("transform", path):
         if context == "data":
-            in_data = Edit(statement.span, f"train {call}")
             joined = f"join it to those of `train` or `eval`: `-> {call}`"
-            return "a transform", Fix("write ", (in_data,), statement.span, f" or `eval {call}`", joined)
+            return "a transform", write(statement.span, f"train {call}", after=f" or `eval {call}`", otherwise=joined)
         return "a transform", f"write it in the block of `data`: `data … {{ train {call} }}`"
     for kind in ("optimizer", "schedule", "loss", "model", "data"):
         if context in ("recipe", "phase") and lookup.find(kind, path):
@@ -159,7 +156,7 @@ def _as_argument(statement: syntax.Statement, context: str) -> Fix | str:
     if form and context == "recipe" and statement.block is None and "…" not in form.value:
         advice = f"`{form.argument}` is an argument: `{form.as_part}`" if form.argument else f"it is `{form.as_part}`"
         words = f"`{form.argument}` is an argument: write " if form.argument else "write "
-        return Fix(words, (Edit(statement.span, form.as_statement),), statement.span, "", advice)
+        return write(statement.span, form.as_statement, words, otherwise=advice)
     if form:
         outside = " outside the block" if context == "data" else ""
         return f"`{form.argument or form.statement}` is set by `{form.as_statement}`{outside}"
@@ -186,7 +183,7 @@ def _misspelt_transform(statement: syntax.Statement) -> Fix | None:
     for near in lookup.nearest(path, lookup.names("transform"), limit=1):
         if is_misspelling(path, near):
             call = _as_call(statement, near)
-            return Fix("did you mean ", (Edit(statement.span, f"train {call}"),), statement.span, f" or `eval {call}`?")
+            return write(statement.span, f"train {call}", "did you mean ", after=f" or `eval {call}`?")
     return None
 
 

@@ -1,16 +1,20 @@
-"""Suggestions of what was likely meant, as edits where possible."""
+"""Suggestions of what was likely meant, as edits where possible, and what is certainly a misspelling."""
 
+import unicodedata
 from collections.abc import Sequence
 
 from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Parameter
 from leaven.catalog.value_text import quoted, value_text
 from leaven.language import syntax
-from leaven.language.fixes import Edit, Fix, shortened, write
+from leaven.language.diagnostics import Diagnostic
+from leaven.language.fixes import Fix, write
 from leaven.language.source import Span
 from leaven.messages import describe
 from leaven.messages.published_weights import by_tag
 
+# How many reports suggest similar names, and out of how many: the search takes long, and nobody reads that far.
+MAX_SUGGESTIONS, MAX_CANDIDATES = 50, 5_000
 EXAMPLES = {"model": "resnet18", "optimizer": "adamw", "schedule": "cosine", "loss": "cross_entropy"}
 _QUOTES, _NO_QUOTES, _LIST = "write it in quotes: ", "write it without quotes: ", "write a list: "
 
@@ -20,7 +24,7 @@ def similar(span: Span, names: Sequence[str], after: str = "") -> Fix | None:
     if not names:
         return None
     others = describe.either([f"`{name}`" for name in names])[len(names[0]) + 2 :]
-    return Fix("did you mean ", (Edit(span, names[0]),), span, f"{others}?{after}")
+    return write(span, names[0], "did you mean ", after=f"{others}?{after}")
 
 
 def search_for(word: str, after: str = "") -> Fix:
@@ -142,7 +146,24 @@ def owned_arguments() -> dict[str, str]:
     return owners
 
 
-def argument_of(owner: str, name: str, value: str = "…") -> str:
-    """How an argument of that statement is written."""
-    argument = f"{name}={shortened(value)}"
-    return f"`{owner} {EXAMPLES[owner]}({argument})`" if owner in EXAMPLES else f"`{owner} {argument}`"
+def is_misspelling(written: str, meant: str) -> bool:
+    """Whether a word is almost certainly the other one with a letter or two wrong."""
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, written.lower(), meant).ratio() >= 0.8
+
+
+def note_on_letters(report: Diagnostic) -> str:
+    """A note for a name with a letter of another alphabet that looks like the right one."""
+    edit = report.fix.edits[0] if report.fix is not None and report.fix.edits else None
+    if not report.spots or edit is None or not edit.text.isascii():
+        return ""
+    written = edit.span.text
+    letter = "" if written.isascii() else next((one for one in written if not one.isascii() and one.isalnum()), "")
+    if not letter:
+        return ""
+    plain = edit.text[written.index(letter) : written.index(letter) + 1]
+    script = unicodedata.name(letter, "not ASCII").partition(" ")[0].capitalize()
+    script = "a full-width letter" if script == "Fullwidth" else script
+    latin = f", not the Latin letter `{plain}`" if plain.isalpha() else ""
+    return f"`{letter}` is {script} (U+{ord(letter):04X}){latin}"

@@ -13,9 +13,8 @@ def incompatible(first: Invocation, second: Invocation, reason: str) -> Diagnost
     headline = f"`{first.card.bare_name}` and `{second.card.bare_name}` can't be used in the same phase"
     notes = [reason] if reason else []
     fix = "remove one of them, or move one to another phase"
-    return error(
-        "incompatible-techniques", headline, (second, "conflicts with it"), (first, "used here"), notes=notes, fix=fix
-    )
+    spots = (second, "conflicts with it"), (first, "used here")
+    return error("incompatible-techniques", headline, *spots, notes=notes, fix=fix)
 
 
 def missing_library(call: Invocation, requires: Requirement) -> Diagnostic:
@@ -50,9 +49,8 @@ def overridden_train_step(call: Invocation, override: Origin) -> Diagnostic:
 
 def closure_optimizer(call: Invocation, optimizer: Invocation) -> Diagnostic:
     theirs = (optimizer, "computes the loss and gradients several times per step")
-    headline = (
-        f"`{call.card.bare_name}` changes the gradients of a step, but `{optimizer.card.friendly}` computes its own"
-    )
+    name, theirs_name = call.card.bare_name, optimizer.card.friendly
+    headline = f"`{name}` changes the gradients of a step, but `{theirs_name}` computes its own"
     fix = "use another optimizer, such as `optimizer sgd(lr=0.1, momentum=0.9)`"
     return error("closure-optimizer", headline, (call, "would not see the gradients"), theirs, fix=fix)
 
@@ -132,9 +130,8 @@ def override_on_parts(hook: str, origin: Origin, strategy: Setting) -> Diagnosti
 
 
 def setting_on_parts(setting: str, origin: Origin, strategy: Setting) -> Diagnostic:
-    return _on_parts(
-        setting, origin, "not supported with sharded parameters", strategy, "use `strategy=ddp`, or remove it"
-    )
+    label = "not supported with sharded parameters"
+    return _on_parts(setting, origin, label, strategy, "use `strategy=ddp`, or remove it")
 
 
 def _on_parts(name: str, origin: Origin, label: str, strategy: Setting, fix: str) -> Diagnostic:

@@ -100,9 +100,8 @@ def long_warmup(warmup: Setting, epochs: Setting) -> Diagnostic:
 def solved_without_epochs(epochs: Setting, solver: Invocation) -> Diagnostic:
     headline = "solving the head needs no `epochs`"
     fix = "remove `epochs`, or `solver` to train the head step by step"
-    return error(
-        "solved-head", headline, (epochs, "has no effect"), (_solver(solver), "finds the best weights at once"), fix=fix
-    )
+    spots = (epochs, "has no effect"), (_solver(solver), "finds the best weights at once")
+    return error("solved-head", headline, *spots, fix=fix)
 
 
 def solved_without_loop(statement: Span, name: str, solver: Invocation) -> Diagnostic:
@@ -155,9 +154,8 @@ def not_solved(solver: Invocation, task: str) -> Diagnostic:
 def channels_stay(pruning: Invocation, task: str) -> Diagnostic:
     headline = f"channels of a model for {task} can't be pruned"
     fix = "prune single weights instead: `prune unstructured(), …`"
-    return error(
-        "wrong-task", headline, (pruning, "dependencies between channels can't be traced through boxes"), fix=fix
-    )
+    label = "dependencies between channels can't be traced through boxes"
+    return error("wrong-task", headline, (pruning, label), fix=fix)
 
 
 def not_measured(setting: Setting, task: str) -> Diagnostic:

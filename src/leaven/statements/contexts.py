@@ -30,7 +30,7 @@ from leaven.language.layout import KEYWORDS
 from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import statements as messages
-from leaven.messages.spelling import is_misspelling
+from leaven.messages.suggestions import is_misspelling
 from leaven.statements.merge import apply_edits
 
 
@@ -73,8 +73,8 @@ def phase_statements(
     cards = [(s, statement_card(s.name.path)) for s in own_statements if s.name is not None]
     replaced = {key_of(s) for s, card in cards if card is not None and card.statement.once}
     kept = [s for s in base if key_of(s) not in replaced] if replaced else base
-    plain = [statement for statement in own_statements if not is_edit(statement)]
-    return apply_edits([*kept, *plain], own_statements, plain, diagnostics, "phase")
+    plain = (statement for statement in own_statements if not is_edit(statement))
+    return apply_edits([*kept, *plain], own_statements, diagnostics, "phase")
 
 
 def recognise(

@@ -1,7 +1,7 @@
 """The options of a command line as an edit changes them: a flag with another text, or other flags in its place."""
 
 import shlex
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 
 from leaven.language.fixes import Edit
 from leaven.language.source import arg_of, flag_of
@@ -16,7 +16,7 @@ def edited_options(options: Options, edit: Edit, text: str) -> Options:
     """The options with a text in the place of the one that the edit's source was made of, or with those in the text."""
     source = edit.span.source
     changed = _pairs(text) if edit.is_option else [(source.name, text)]
-    all_given = list(_as_given(options))
+    all_given = _as_given(options)
     at = all_given.index((source.name, source.text))
     return _as_options([*all_given[:at], *changed, *all_given[at + 1 :]])
 
@@ -31,17 +31,13 @@ def _pairs(words: str) -> list[Given]:
     return list(zip(split[::2], split[1::2], strict=True))
 
 
-def _as_given(options: Options) -> Iterator[Given]:
-    yield from ((flag_of(arg), text) for arg, text in options.args.items())
-    yield from (("--set", text) for text in options.settings)
-    yield from (("--with", text) for text in options.additions)
-    for name in _SINGLE:
-        if (text := getattr(options, name)) is not None:
-            yield flag_of(name), text
+def _as_given(options: Options) -> list[Given]:
+    args = [(flag_of(arg), text) for arg, text in options.args.items()]
+    single = [(flag_of(name), text) for name in _SINGLE if (text := getattr(options, name)) is not None]
+    return [*args, *(("--set", t) for t in options.settings), *(("--with", t) for t in options.additions), *single]
 
 
-def _as_options(all_given: Iterable[Given]) -> Options:
-    all_given = list(all_given)
+def _as_options(all_given: Sequence[Given]) -> Options:
     args = {arg_of(flag): text for flag, text in all_given if flag not in ("--set", "--with")}
     single = {name: args.pop(name) for name in _SINGLE if name in args}
     settings, additions = (tuple(t for flag, t in all_given if flag == many) for many in ("--set", "--with"))

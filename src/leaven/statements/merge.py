@@ -20,7 +20,7 @@ from leaven.catalog.statement_keys import (
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import edits as messages
-from leaven.messages.spelling import MAX_SUGGESTIONS, is_misspelling
+from leaven.messages.suggestions import MAX_SUGGESTIONS, is_misspelling
 from leaven.statements.changed_arguments import changed_statement
 from leaven.statements.defaults import default_statement
 
@@ -34,28 +34,24 @@ def merge(
 
     `owner` is the statement in whose block they are; at the top of a recipe there is none.
     """
-    own = [statement for statement in later if not is_edit(statement)]
-    return apply_edits(replace_earlier(base, own), later, own, diagnostics, owner)
+    return apply_edits(_replace_earlier(base, later), later, diagnostics, owner)
 
 
 def apply_edits(
-    statements: Sequence[BodyStatement],
-    later: Sequence[BodyStatement],
-    own: Sequence[BodyStatement],
-    diagnostics: list[Diagnostic],
-    owner: str,
+    statements: Sequence[BodyStatement], later: Sequence[BodyStatement], diagnostics: list[Diagnostic], owner: str
 ) -> list[BodyStatement]:
-    """The statements after the edits among the later ones. `own` are those beside the edits: none is dropped."""
+    """The statements after the edits among the later ones. None of those beside the edits is dropped."""
     edits = [statement for statement in later if is_edit(statement) and isinstance(statement, syntax.Statement)]
-    return _Editing(statements, own, diagnostics, owner).apply(edits) if edits else list(statements)
+    return _Editing(statements, later, diagnostics, owner).apply(edits) if edits else list(statements)
 
 
-def replace_earlier(base: Sequence[BodyStatement], later: Sequence[BodyStatement]) -> list[BodyStatement]:
-    """The base's statements, those of them whose key is among the later ones replaced by these."""
-    if not later:
+def _replace_earlier(base: Sequence[BodyStatement], later: Sequence[BodyStatement]) -> list[BodyStatement]:
+    """The base's statements, those of them whose key is among the later ones, edits aside, replaced by these."""
+    own = [statement for statement in later if not is_edit(statement)]
+    if not own:
         return list(base)
     replacements: dict[Key, list[BodyStatement]] = {}
-    for statement in later:
+    for statement in own:
         replacements.setdefault(key_of(statement), []).append(statement)
     merged: list[BodyStatement] = []
     placed: set[Key] = set()
@@ -66,27 +62,23 @@ def replace_earlier(base: Sequence[BodyStatement], later: Sequence[BodyStatement
         elif key not in placed:
             placed.add(key)
             merged += replacements[key]
-    return merged + [statement for statement in later if key_of(statement) not in placed]
+    return merged + [statement for statement in own if key_of(statement) not in placed]
 
 
 class _Editing:
     """A list of statements to which edits are applied; each is found by its key, however many there are."""
 
     def __init__(
-        self,
-        statements: Sequence[BodyStatement],
-        own: Sequence[BodyStatement],
-        diagnostics: list[Diagnostic],
-        owner: str,
+        self, before: Sequence[BodyStatement], later: Sequence[BodyStatement], diagnostics: list[Diagnostic], owner: str
     ) -> None:
         self.statements: list[BodyStatement | None] = []  # None where one was dropped
         self.places: dict[Key, list[int]] = {}  # of all statements of a name, and of those with a label
         self.changes: dict[int, list[syntax.Statement]] = {}
         self.own_in_phases: dict[str, list[str]] = {}  # the phases that have a statement of that name of their own
-        self.own = set(map(id, own))
+        self.later = set(map(id, later))
         self.diagnostics = diagnostics
         self.owner = owner
-        for statement in statements:
+        for statement in before:
             self._append(statement)
 
     def apply(self, edits: Iterable[syntax.Statement]) -> list[BodyStatement]:
@@ -121,7 +113,7 @@ class _Editing:
         if self._last(key) is None:
             self._missing(edit, target, key)
         for at in self.places.get(key, ()):
-            if id(self.statements[at]) not in self.own:
+            if id(self.statements[at]) not in self.later:
                 self.statements[at] = None
 
     def _change(self, edit: syntax.Statement, target: syntax.Name, key: Key) -> None:
@@ -164,8 +156,7 @@ class _Editing:
         if name in BLOCK_OWNERS:
             inside = merge(before, later, self.diagnostics, name)
         else:  # what a phase edits may be at the top of the recipe, so this is done when the two are put together
-            edits = [statement for statement in later if is_edit(statement)]
-            inside = replace_earlier(before, [statement for statement in later if not is_edit(statement)]) + edits
+            inside = _replace_earlier(before, later) + list(filter(is_edit, later))
         return syntax.Block(tuple(inside), (block or change).span)
 
     def _report_unreached(self, edit: syntax.Statement) -> None:

@@ -81,21 +81,14 @@ def apply(options: Options, assembled: Assembled) -> None:
     for flag in ("model", "data", "output", "checkpoint"):
         text = getattr(options, flag)
         if text is not None and flag not in assembled.args:
-            statement, errors = _flag(flag, text)
-            assembled.diagnostics += errors
+            statement = _flag(flag, text, assembled)
             if statement is not None and flag == "model" and not sets_weights:
                 assembled.diagnostics += _dropped_weights(statement, assembled)
             if statement is not None and flag in ("model", "data"):
                 replace_value(assembled, statement)
             elif statement is not None:
                 add(assembled, [statement])
-    changes = []
-    for text in options.settings:
-        change, errors = _setting(text, assembled)
-        assembled.diagnostics += errors
-        if change is not None:
-            changes.append(change)
-    add(assembled, changes)
+    add(assembled, [change for text in options.settings if (change := _setting(text, assembled)) is not None])
 
 
 def _dropped_weights(statement: syntax.Statement, assembled: Assembled) -> list[Diagnostic]:
@@ -119,32 +112,27 @@ def _weights_in(value: syntax.Value) -> syntax.Argument | None:
     return next((one for one in arguments if one.keyword and one.keyword.path in ("pretrained", "weights")), None)
 
 
-def _flag(flag: str, text: str) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]]:
+def _flag(flag: str, text: str, assembled: Assembled) -> syntax.Statement | None:
     source = option_source(flag, text)
     whole = source.span(0, len(text))
     path = syntax.Argument(None, syntax.String(text, whole), whole)
     if flag == "output":
-        return syntax.Statement(syntax.Name("output", whole), (path,), None, whole), ()
+        return syntax.Statement(syntax.Name("output", whole), (path,), None, whole)
     if flag == "checkpoint":  # instead of the published weights, where the recipe asks for those
         target = syntax.Argument(None, syntax.Name("model", whole), whole)
         weights = replace(path, keyword=syntax.Name("weights", whole))
         published = syntax.Argument(syntax.Name("pretrained", whole), syntax.Literal(False, whole), whole)
-        return syntax.Statement(syntax.Name("change", whole), (target, weights, published), None, whole), ()
+        return syntax.Statement(syntax.Name("change", whole), (target, weights, published), None, whole)
     if flag == "data" and _is_path(text):
-        value: syntax.Value | None = syntax.Call(syntax.Name(_source_named(text), whole), (path,), whole)
-        diagnostics: tuple[Diagnostic, ...] = ()
+        named = (card.name for card in own.cards("data") if card.data.endings and text.endswith(card.data.endings))
+        value: syntax.Value | None = syntax.Call(syntax.Name(next(named, "folder"), whole), (path,), whole)
     else:
-        value, diagnostics = parse_value(source)
+        value, errors = parse_value(source)
+        assembled.diagnostics += errors
     if value is None:
-        return None, diagnostics
+        return None
     argument = syntax.Argument(None, value, value.span)
-    return syntax.Statement(syntax.Name(flag, whole), (argument,), None, whole), diagnostics
-
-
-def _source_named(path: str) -> str:
-    """The data source for a path, by its ending; else a folder."""
-    named = (card.name for card in own.cards("data") if card.data.endings and path.endswith(card.data.endings))
-    return next(named, "folder")
+    return syntax.Statement(syntax.Name(flag, whole), (argument,), None, whole)
 
 
 def _is_path(text: str) -> bool:
@@ -152,18 +140,20 @@ def _is_path(text: str) -> bool:
     return (bool(text) and os.path.exists(text)) or (any(mark in text for mark in "/\\") and "(" not in text)
 
 
-def _setting(text: str, assembled: Assembled) -> tuple[syntax.Statement | None, tuple[Diagnostic, ...]]:
+def _setting(text: str, assembled: Assembled) -> syntax.Statement | None:
     """`optimizer.lr=1e-4` as `change optimizer, lr=1e-4`; a longer path goes into phases and blocks."""
     source = option_source("set", text)
-    setting, diagnostics = parse_setting(source)
+    setting, errors = parse_setting(source)
+    assembled.diagnostics += errors
     if setting is None:
-        return None, diagnostics
+        return None
     *owners, last = setting.path
     assert isinstance(last, syntax.Name)
     is_arg = [owner.span.text for owner in owners] == ["arg"]
     if not owners or is_arg:
         place, statements, args = (owners or [last])[0].span, assembled.statements, assembled.args
-        return None, (messages.without_statement(last, setting.value, place, statements, args, is_arg),)
+        assembled.diagnostics.append(messages.without_statement(last, setting.value, place, statements, args, is_arg))
+        return None
     argument = syntax.Argument(last, setting.value, last.span.to(setting.span))
     statement: syntax.Statement | None = None
     for target in reversed(_targets(owners)):
@@ -171,7 +161,7 @@ def _setting(text: str, assembled: Assembled) -> tuple[syntax.Statement | None, 
         block = None if statement is None else syntax.Block((statement,), setting.span)
         name = syntax.Name("change", target[0].span)
         statement = syntax.Statement(name, (*target, *inside), block, setting.span)
-    return statement, diagnostics
+    return statement
 
 
 def _targets(owners: Sequence[syntax.Name | syntax.String]) -> list[tuple[syntax.Argument, ...]]:

@@ -8,7 +8,7 @@ import timm
 import torch
 from tests.lang.sections import IS_BLESSING
 
-from leaven.catalog import model_sizes
+from leaven.catalog import card_facts
 
 
 def counted(name: str) -> int:
@@ -20,12 +20,12 @@ def counted(name: str) -> int:
 
 @pytest.mark.skipif(not IS_BLESSING, reason="counts those of models that are new in timm, which takes a while")
 def test_new_models_are_counted() -> None:
-    known = {**model_sizes.of_timm()}
+    known = {**card_facts.sizes_of_timm()}
     known |= {name: counted(name) for name in timm.list_models() if name not in known}
     lines = ",\n".join(f"{json.dumps(name)}: {known[name]}" for name in sorted(known))
-    model_sizes.FILE.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
+    card_facts.SIZES_OF_TIMM.write_text(f"{{\n{lines}\n}}\n", encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", ["resnet18", "vit_tiny_patch16_224", "tf_efficientnet_lite0"])
 def test_the_numbers_are_those_of_the_models(name: str) -> None:
-    assert model_sizes.of_timm()[name] == counted(name)
+    assert card_facts.sizes_of_timm()[name] == counted(name)

@@ -8,7 +8,7 @@ from lark import Lark, UnexpectedToken
 
 from leaven.language import parse_tables
 from leaven.language.lalr_parser import LalrParser
-from leaven.language.layout import apply_layout
+from leaven.language.layout import Layout
 from leaven.language.parser import load_grammar
 from leaven.language.source import Source
 from leaven.language.tokens import Token
@@ -23,7 +23,7 @@ def lark() -> Lark:
 
 def tokens(text: str) -> list[Token]:
     source = Source("x.leaven", text)
-    return apply_layout(list(load_grammar().tokens(source)), source).tokens
+    return Layout(list(load_grammar().tokens(source)), source).tokens
 
 
 def test_the_saved_tables_match_the_grammar() -> None:
@@ -61,7 +61,7 @@ def test_the_lexer_finds_the_tokens_that_lark_finds(file: Path, lark: Lark) -> N
 
 @pytest.mark.parametrize("file", EXAMPLES, ids=lambda file: file.stem)
 def test_lark_accepts_the_same_next_tokens(file: Path, lark: Lark) -> None:
-    ours, theirs = load_grammar().parser("start"), lark.parse_interactive("", start="start")
+    ours, theirs = LalrParser(load_grammar(), "start"), lark.parse_interactive("", start="start")
     for token in tokens(file.read_text(encoding="utf-8")):
         assert ours.accepts() == theirs.accepts(), token
         assert ours.feed(token)
@@ -70,7 +70,7 @@ def test_lark_accepts_the_same_next_tokens(file: Path, lark: Lark) -> None:
 
 @pytest.mark.parametrize("text", ["model -> x", "model [", "x = 3", ") y", "let a b", "arg x: = 3", "a { b } c"])
 def test_lark_rejects_the_same_token(text: str, lark: Lark) -> None:
-    ours, theirs = load_grammar().parser("start"), lark.parse_interactive("", start="start")
+    ours, theirs = LalrParser(load_grammar(), "start"), lark.parse_interactive("", start="start")
     assert accepted(ours, tokens(text)) == accepted_by_lark(theirs, tokens(text))
     assert ours.accepts() == theirs.accepts()
 
