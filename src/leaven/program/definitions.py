@@ -18,6 +18,7 @@ _HELPERS = (  # in the order in which they are written
     *("failures", "seeding", "samples", "targets", "tables", "python_datasets", "named_datasets", "splits", "batches"),
     *("texts", "masks", "model", "freezing", "schedules", "run", "scoring", "batch_norm", "teacher", "pruning"),
 )
+_PLAIN_MODULES = tuple(f"{PLAIN}.{name}" for name in _HELPERS)
 _REPLACED = ("runtime", "tasks", "techniques")  # the rooms whose definitions those of `plain` stand in for
 _OPEN_BASES = {"Dataset", "Exception", "NamedTuple", "Protocol", "SystemExit"}  # call nothing but methods with __
 
@@ -75,17 +76,12 @@ def find(target: str, without: Collection[str] = ()) -> Definition:
     """The definition of that full name: the plain one if there is one."""
     module, _, name = target.rpartition(".")
     if module.split(".")[1] in _REPLACED:
-        for plain in plain_modules():
+        for plain in _PLAIN_MODULES:
             if plain not in without and name in (definitions := read_module(plain).definitions):
                 return definitions[name]
     while name not in (read := read_module(module)).definitions:
         module, name = read.imports[name] if name in read.imports else (read.imports["*"][0], name)
     return read.definitions[name]
-
-
-@cache
-def plain_modules() -> tuple[str, ...]:
-    return tuple(f"{PLAIN}.{name}" for name in _HELPERS)
 
 
 class _Copying:
@@ -119,7 +115,7 @@ class _Copying:
 
     def in_order(self) -> Iterator[Definition]:
         """The definitions, each module after those that it uses."""
-        plain = [name for name in plain_modules() if name in self._uses]
+        plain = [name for name in _PLAIN_MODULES if name in self._uses]
         for name in dict.fromkeys(each for module in (*plain, *self._uses) for each in self._after(module)):
             yield from (self.written[one] for one in read_module(name).definitions.values() if one in self.written)
 

@@ -1,11 +1,13 @@
 """The lines that build the data of a standalone program, and the kind of splits that it has."""
 
+from dataclasses import replace
+
 from leaven.plan.plan import NumberOutputs, Plan
 from leaven.plan.values import Argument, Call
 from leaven.program.code import Code, Item, call, statement
-from leaven.program.data import transform_lines
-from leaven.program.plain_values import PlainValues, partial_of, skips
-from leaven.program.values import cite, cite_call
+from leaven.program.data import transforms
+from leaven.program.plain_values import PlainValues, skips
+from leaven.program.values import cite_all, cite_call
 
 DIGITS = "leaven.runtime.digits"
 _TABLE, _IMAGE_FOLDER = "leaven.runtime.table", "leaven.runtime.image_folder"
@@ -28,31 +30,20 @@ def may_be_empty(plan: Plan) -> bool:
 
 def _body(plan: Plan, values: PlainValues, kind: str) -> list[str]:
     data = plan.data
-    names = ("transform", "transform") if data.is_same else ("train_transform", "eval_transform")
-    if data.eval.is_tokenizing:
-        names = ("tokenize", "tokenize")
-    lines = [] if data.is_same else transform_lines(names[0], data.train, values)
-    lines += transform_lines(names[1], data.eval, values)
+    names, lines = transforms(data, values)
     lines += statement("samples = ", _source(plan, values), cite_call(data.source))
     lines += _inputs(plan, values)
     lines += statement("split = ", _split(plan, values), cite_call(data.split))
     if not plan.task.has_one_class and not plan.task.moves_targets:
-        told = (
-            "numbers are standardised; scores are in their own units"
-            if isinstance(plan.task.predicts, NumberOutputs)
-            else ""
-        )
+        is_number = isinstance(plan.task.predicts, NumberOutputs)
+        told = "numbers are standardised; scores are in their own units" if is_number else ""
         lines += statement("samples = ", call(values.plain("targets", "fitted"), "samples", "split"), told)
     options = [each for each in data.loading if each.name not in ("sampler", "on_bad_file", "samples")]
-    items = [
-        *map(Item, (kind, "samples", "split", *names)),
-        *values.items(options),
-    ]
+    items = [*map(Item, (kind, "samples", "split", *names)), *values.items(options)]
     if _has_workers_by_default(plan):
         values.imports.add("import os")
         items.append(Item("min(4, os.cpu_count() or 1)", "workers="))
-    cited = cite(*(reason for each in data.loading for reason in each.because))
-    return [*lines, *statement("data = ", call(values.plain("batches", "Data"), *items), cited)]
+    return [*lines, *statement("data = ", call(values.plain("batches", "Data"), *items), cite_all(data.loading))]
 
 
 def _inputs(plan: Plan, values: PlainValues) -> list[str]:
@@ -98,16 +89,18 @@ def _rows(plan: Plan, values: PlainValues) -> Code:
     layout = [each for each in source.arguments if each.name in _LAYOUT]
     if form in ("jsonl", "parquet") or not layout:
         return values.plain("tables", f"{form if form in ('jsonl', 'parquet') else 'csv'}_rows")
-    return partial_of(values, values.plain("tables", "laid_out_rows"), values.items(layout))
+    return values.partial(values.plain("tables", "laid_out_rows"), values.items(layout))
 
 
 def _labels(target: Argument, plan: Plan, values: PlainValues) -> list[Item]:
     """The arguments that say where the labels are."""
     if not plan.task.has_one_class:
-        items = [Item(values.value(target.value), "target=")]
         reader = target.value
-        is_list = plan.task.name == "multilabel" and isinstance(reader, Call) and not _has_several(reader)
-        return [*items, *([Item("[None]", "missing=")] if is_list else [])]  # no label is a list of labels, too
+        is_list = plan.task.name == "multilabel" and isinstance(reader, Call)
+        if isinstance(reader, Call):  # labels in several columns are no list
+            is_list = is_list and not any(isinstance(a.value, tuple) and len(a.value) > 1 for a in reader.arguments)
+        missing = [Item("[None]", "missing=")] if is_list else []  # no label is a list of labels, too
+        return [Item(values.value(reader), "target="), *missing]
     label = target.value
     if not isinstance(label, Call):
         return [Item(values.value(label), "target=")]
@@ -117,23 +110,14 @@ def _labels(target: Argument, plan: Plan, values: PlainValues) -> list[Item]:
     return [Item(column, "target="), *([Item(values.value(known.value), "classes=")] if known is not None else [])]
 
 
-def _has_several(reader: Call) -> bool:
-    """Whether labels are in several columns."""
-    return any(isinstance(each.value, tuple) and len(each.value) > 1 for each in reader.arguments)
-
-
 def _other(plan: Plan, values: PlainValues) -> Code:
     source = plan.data.source
     if source.name == "text_folder":
-        return values.call(_without(source, "on_bad_file"))
+        kept = tuple(each for each in source.arguments if each.name != "on_bad_file")
+        return values.call(replace(source, arguments=kept))
     if plan.data.is_user and not plan.task.has_one_class:
         return call(values.plain("python_datasets", "user_targets"), *values.items(source.arguments))
     return values.call(source)
-
-
-def _without(source: Call, name: str) -> Call:
-    kept = tuple(each for each in source.arguments if each.name != name)
-    return Call(source.target, kept, source.is_user, source.text, source.because)
 
 
 def _split(plan: Plan, values: PlainValues) -> Code:
@@ -159,11 +143,17 @@ def _is_simple_split(plan: Plan) -> bool:
 
 def _kind(plan: Plan, values: PlainValues) -> tuple[str, list[str]]:
     """The class of the splits, and the lines that define it if it is several."""
-    is_text, has_users_code = plan.data.eval.is_tokenizing, _has_users_code(plan)
-    is_seeded = not is_text and (has_users_code or not _transforms(plan) <= _BY_PIXEL)
-    is_balanced = _loading(plan).get("sampler") == "balanced"
+    is_text = plan.data.eval.is_tokenizing
+    calls = [each for part in (plan.data.train, plan.data.eval) for each in part.calls]
+    has_users_code = plan.data.is_user or any(not isinstance(each, Call) or each.is_user for each in calls)
+    is_by_pixel = all(isinstance(each, Call) and each.name in _BY_PIXEL for each in calls)
+    is_seeded = not is_text and (has_users_code or not is_by_pixel)
+    loading = _loading(plan)
+    is_balanced = loading.get("sampler") == "balanced"
+    workers = loading.get("workers")
+    has_workers = _has_workers_by_default(plan) or (isinstance(workers, int) and workers > 0)
     kinds = {
-        "SingleThreadSplit": is_seeded and not _surely_has_workers(plan),
+        "SingleThreadSplit": is_seeded and not has_workers,
         "SeededSplit": is_seeded,
         "SkippingSplit": skips(plan),
         "UserSplit": has_users_code or plan.data.source.name == "torchvision_dataset",
@@ -181,27 +171,7 @@ def _loading(plan: Plan) -> dict[str, object]:
     return {each.name: each.value for each in plan.data.loading}
 
 
-def _skips(plan: Plan) -> bool:
-    return _loading(plan).get("on_bad_file") == "skip"
-
-
-def _transforms(plan: Plan) -> set[str]:
-    calls = [each for part in (plan.data.train, plan.data.eval) for each in part.calls]
-    return {each.name if isinstance(each, Call) else "" for each in calls}
-
-
-def _has_users_code(plan: Plan) -> bool:
-    """Whether samples are read or prepared by the user's code."""
-    calls = [each for part in (plan.data.train, plan.data.eval) for each in part.calls]
-    return plan.data.is_user or any(not isinstance(c, Call) or c.is_user for c in calls)
-
-
 def _has_workers_by_default(plan: Plan) -> bool:
     """Whether images are loaded in processes of their own though the recipe does not say so."""
     is_in_memory = plan.data.source.target == DIGITS or plan.data.eval.is_tokenizing
     return "workers" not in _loading(plan) and not is_in_memory
-
-
-def _surely_has_workers(plan: Plan) -> bool:
-    workers = _loading(plan).get("workers")
-    return _has_workers_by_default(plan) or (isinstance(workers, int) and workers > 0)

@@ -2,21 +2,20 @@
 
 from leaven.plan.plan import Plan, TrainPhase
 from leaven.plan.values import Argument, Call, Value
-from leaven.program.code import ARGS, FROM_DATA, INDENT, Code, Function, call, docstring, statement, text
-from leaven.program.loop import batch_lines, cited_line, indented, unfreeze_later
+from leaven.program.code import INDENT, Code, Function, call, docstring, statement, text
+from leaven.program.loop import after_epoch, batch_lines, cited_line, indented, is_shareable, unfreeze_later
 from leaven.program.names import SHARED, function_names
-from leaven.program.phases import build_criterion, build_optimizer, freezing, phase_summary, preparation
+from leaven.program.phases import build_for_loop, freezing, most_shared, phase_function, preparation
 from leaven.program.plain_data import may_be_empty
 from leaven.program.plain_values import PlainValues, precision_of
-from leaven.program.techniques import Teachers, Used, built_once, calls, made, on_data, used_in, with_state
-from leaven.program.values import cite, cite_call
+from leaven.program.techniques import Teachers, Used, built_once, calls, on_data, used_in, with_state
+from leaven.program.values import cite, cite_all
 
 
 def phase_functions(plan: Plan, values: PlainValues, teachers: Teachers) -> list[Function]:
     """The functions of the phases, after the loop that several of them share."""
     loops = [_loop_to_share(phase, values) for phase in plan.phases]
-    most = max(loops, key=lambda lines: loops.count(lines) if lines else 0)
-    shared = most if loops.count(most) > 1 else []
+    shared = most_shared(loops)
     functions = [
         _phase_function(name, phase, values, teachers, is_sharing=bool(shared) and lines == shared)
         for name, phase, lines in zip(function_names(plan), plan.phases, loops, strict=True)
@@ -27,9 +26,7 @@ def phase_functions(plan: Plan, values: PlainValues, teachers: Teachers) -> list
 def _loop_to_share(phase: TrainPhase, values: PlainValues) -> list[str]:
     """The loop of a phase, if it needs nothing that only the function of its phase has."""
     techniques = used_in(phase, values.names)
-    is_plain = phase.early_stop is None and not phase.unfreeze_later and phase.schedule.stepped_by != "score"
-    is_plain = is_plain and not _needs_fabric(phase, values.plan) and phase.compile is None
-    if not phase.trains or not is_plain or any(one.is_in_loop for one in techniques):
+    if not is_shareable(phase, techniques) or _needs_fabric(phase, values.plan) or phase.compile is not None:
         return []
     with values.noting() as names:
         lines = _loop(phase, techniques, values)
@@ -50,35 +47,21 @@ def _phase_function(
     with values.noting() as names:
         body = _body(phase, values, teachers, is_sharing=is_sharing)
     values.is_wrapped = False
-    parameters = [
-        f"run: {values.plain('run', 'Run')}",
-        "model: nn.Module",
-        f"data: {values.plain('batches', 'Data')}",
-        "metrics: Any",
-        *([ARGS] if "args" in names else []),
-        *(f"{variable}: nn.Module" for variable in values.names.models_before.values() if variable in names),
-    ]
     values.imports.add("from typing import Any")
-    local = [f"    {variable} = {code}" for variable, code in FROM_DATA.items() if variable in names]
-    summary = docstring(phase_summary(phase), depth=1)
-    return Function(name, tuple(parameters), "None", [*summary, *local, *body])
+    types = (values.plain("run", "Run"), values.plain("batches", "Data"), "Any")
+    return phase_function(name, phase, values, types, names, body)
 
 
 def _body(phase: TrainPhase, values: PlainValues, teachers: Teachers, *, is_sharing: bool) -> list[str]:
     techniques = used_in(phase, values.names)
     if not phase.trains:
-        techniques = [one for one in techniques if one.prepares]
+        techniques = [one for one in techniques if one.is_made_first]
     built, teachers = built_once(techniques, values, teachers)
     lines = [*on_data(techniques, values, teachers), *_fabric(phase, values), *_phase(phase, values)]
     lines += [*built, *preparation(phase, techniques, values, teachers), *freezing(phase, values)]
     if not phase.trains:
         return [*lines, *(f"    {line}" for line in calls(techniques, "at_end")), *_end(phase, values)]
-    lines += [
-        *build_criterion(phase, values),
-        *build_optimizer(phase, techniques, values, teachers),
-        *statement("schedule = ", values.call(phase.schedule.call), cite_call(phase.schedule.call)),
-        *(line for one in techniques if one.is_made_last for line in made(one, values, teachers)),
-    ]
+    lines += build_for_loop(phase, techniques, values, teachers)
     if is_sharing:
         named = ("phase", "model", "criterion", "optimizer", "schedule", "metrics")
         return [*lines, *statement("", call(SHARED, *named)), *_end(phase, values)]
@@ -107,13 +90,9 @@ def _fabric(phase: TrainPhase, values: PlainValues) -> list[str]:
 
 
 def _phase(phase: TrainPhase, values: PlainValues) -> list[str]:
-    named: dict[str, Code] = {"epochs": values.value(phase.epochs.value)}
-    reasons = list(phase.epochs.because)
-    kinds = []
-    if phase.accumulate is not None:
-        kinds.append("AccumulatingPhase")
-        named["accumulate"] = values.value(phase.accumulate.value)
-        reasons += phase.accumulate.because
+    settings = [each for each in (phase.epochs, phase.accumulate) if each is not None]
+    named = {each.name: values.value(each.value) for each in settings}
+    kinds = ["AccumulatingPhase"] if phase.accumulate is not None else []
     if any(use.call.name == "Soup" for use in phase.techniques):
         kinds.append("MonitoredPhase")
         named["monitor"] = text(values.plan.monitor)
@@ -121,7 +100,7 @@ def _phase(phase: TrainPhase, values: PlainValues) -> list[str]:
             named["lower_is_better"] = "True"
     kind, defined = values.combined([("run", each) for each in kinds or ["Phase"]], "RecipePhase")
     made = call(kind, "run", text(phase.name), "model", "data", **named)
-    return [*(f"    {line}" for line in defined), *statement("phase = ", made, cite(*reasons))]
+    return [*(f"    {line}" for line in defined), *statement("phase = ", made, cite_all(settings))]
 
 
 def _early_stopping(phase: TrainPhase, values: PlainValues) -> list[str]:
@@ -149,7 +128,7 @@ def _loop(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> lis
         "for phase.batch, (inputs, targets) in enumerate(tqdm(data.train.batches(past), leave=False, disable=None)):",
         *indented(_batch(phase, techniques, values), 1),
         *_scores(phase, techniques, values),
-        *_after_epoch(phase, techniques, values),
+        *after_epoch(phase, techniques, values, "model"),
         *_logged(values),
         *_kept(phase, techniques, values),
         "phase.epoch += 1",
@@ -209,8 +188,7 @@ def _scores(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> l
     """The lines that measure the model after an epoch, and print its scores."""
     averaged = [f"averaged = {line}" for line in calls(techniques, "model_for_eval")]
     own = phase.override("eval_step")
-    step = values.names.user(own.function) if own is not None else None
-    measured = values.evaluation("averaged" if averaged else "model", "data.val", "criterion", step)
+    measured = values.evaluation("averaged" if averaged else "model", "data.val", "criterion", own)
     depth = 3 if averaged and values.is_wrapped else 2
     cited = cite(*own.because) if own is not None else ""
     scores = [line[len(INDENT * depth) :] for line in statement("scores = ", measured, cited, depth=depth)]
@@ -227,18 +205,6 @@ def _scores(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> l
 def _autocast(lines: list[str], values: PlainValues) -> list[str]:
     """Lines at the precision of the phase, where it is another one and no wrapped model sees to it."""
     return ["with run.fabric.autocast():", *indented(lines, 1)] if lines and values.is_wrapped else lines
-
-
-def _after_epoch(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> list[str]:
-    lines: list[str] = []
-    if phase.schedule.stepped_by == "epoch":
-        lines.append("schedule.step()")
-    if phase.schedule.stepped_by == "score":
-        lines.append(f"schedule.step(scores[{text(phase.schedule.score)}])")
-    lines += calls(techniques, "after_epoch")
-    if (own := phase.override("after_epoch")) is not None:
-        lines.append(cited_line(f"{values.names.user(own.function)}(phase, model, scores)", own.because))
-    return lines
 
 
 def _logged(values: PlainValues) -> list[str]:

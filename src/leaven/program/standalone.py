@@ -14,18 +14,16 @@ from leaven.program.code import (
     CLASS_NAMES,
     FROM_DATA,
     WIDTH,
-    Code,
     Function,
     call,
     docstring,
-    mapping,
     statement,
     text,
 )
 from leaven.program.definitions import PLAIN, Copied, Definition, copied
-from leaven.program.emit import described, deterministic, flag, merged, own_modules
+from leaven.program.emit import deterministic, merged, metrics, own_modules, parser, tested, training
 from leaven.program.model import model_lines
-from leaven.program.names import Names, function_names, with_free_names
+from leaven.program.names import Names, with_free_names
 from leaven.program.plain_data import data_lines
 from leaven.program.plain_phases import phase_functions
 from leaven.program.plain_values import PlainImports, PlainValues, freezes_in_parts, models_of, techniques_of
@@ -93,9 +91,9 @@ def _written(plan: Plan, file: str, names: Names) -> str:
 def _functions(plan: Plan, values: PlainValues) -> tuple[list[Function], list[str]]:
     """The functions of the program, and the class of its splits if it has one of its own."""
     teachers = teacher_functions(plan, values)
-    training = phase_functions(plan, values, teachers)
-    defined, main = _main(plan, values, {function.name: function for function in training})
-    return [*(function for _, function in teachers), *training, main], defined
+    phases = phase_functions(plan, values, teachers)
+    defined, main = _main(plan, values, {function.name: function for function in phases})
+    return [*(function for _, function in teachers), *phases, main], defined
 
 
 def _helpers(plan: Plan, imports: PlainImports, program: str) -> Copied:
@@ -139,10 +137,10 @@ def _header(plan: Plan, file: str, packages: Sequence[str]) -> str:
 # -- main
 
 
-def _main(plan: Plan, values: PlainValues, training: Mapping[str, Function]) -> tuple[list[str], Function]:
+def _main(plan: Plan, values: PlainValues, functions: Mapping[str, Function]) -> tuple[list[str], Function]:
     defined, data = data_lines(plan, values)
     with values.in_place({**FROM_DATA, CLASS_NAMES.partition(":")[0]: "data.classes"}):
-        building = [*model_lines(plan.model, values, "model = "), *_metrics(plan, values)]
+        building = [*model_lines(plan.model, values, "model = "), *metrics(plan, values)]
     lines = [
         *_parsed(plan, values),
         *deterministic(plan, values),
@@ -151,34 +149,25 @@ def _main(plan: Plan, values: PlainValues, training: Mapping[str, Function]) -> 
         *data,
         *building,
         "",
+        *training(plan, values, functions),
+        "",
+        *_tested_and_saved(plan, values),
     ]
-    for phase, name in zip(plan.phases, function_names(plan), strict=True):
-        if phase.is_remembered:
-            copied = call(values.runtime("frozen_copy"), "model")
-            lines += statement(f"{values.names.models_before[phase.name]} = ", copied)
-        given = [parameter.partition(":")[0] for parameter in training[name].parameters]
-        lines += statement("", call(name, *given))
-    return defined, Function("main", (), "None", [*lines, *_tested_and_saved(plan, values)])
-
-
-def _metrics(plan: Plan, values: PlainValues) -> list[str]:
-    entries: dict[str, Code] = {metric.name: values.call(metric.call) for metric in plan.metrics}
-    cited = cite(*(reason for metric in plan.metrics for reason in metric.call.because))
-    return statement("metrics = ", mapping(entries), cited)
+    return defined, Function("main", (), "None", lines)
 
 
 def _parsed(plan: Plan, values: PlainValues) -> list[str]:
     """The lines that read the command line."""
-    lines = statement("parser = ", described(plan))
-    for arg in plan.args:
-        if arg.name in values.used_args and arg.name != "output":  # every program has that one
-            lines += statement("", flag(arg, values), cite(*arg.because))
     where, again = "folder for runs (default: %(default)r)", "resume an interrupted run in its folder"
     output = call("parser.add_argument", text("--output"), default=values.value(plan.output.value), help=text(where))
     resume = call("parser.add_argument", text("--resume"), metavar=text("RUN"), help=text(again))
-    lines += [*statement("", output, cite(*plan.output.because)), *statement("", resume)]
     parsed = call(values.plain("run", "parse_again"), "parser") if values.used_args else "parser.parse_args()"
-    return [*lines, *statement("args = ", parsed)]
+    return [
+        *parser(plan, values),
+        *statement("", output, cite(*plan.output.because)),
+        *statement("", resume),
+        *statement("args = ", parsed),
+    ]
 
 
 def _run(plan: Plan, values: PlainValues) -> list[str]:
@@ -211,14 +200,10 @@ def _shown(told: str, plan: Plan, values: PlainValues) -> str:
 
 
 def _tested_and_saved(plan: Plan, values: PlainValues) -> list[str]:
-    lines = [""]
+    lines: list[str] = []
     if "Prune" in {use.call.name for use in techniques_of(plan)}:
         lines += statement("", call(values.imports.use("leaven.runtime.model.masks.apply_masks"), "model"))
-    own = plan.phases[-1].override("eval_step")
-    step = values.names.user(own.function) if own is not None else None
-    scores = values.evaluation("model", "data.test", None, step)
-    lines += statement("scores = ", scores, cite(*own.because) if own is not None else "")
-    lines += merged(plan, values)
+    lines += [*tested(plan, values), *merged(plan, values)]
     values.imports.add("import json")
     if plan.run.argument("loggers") is not None:
         lines += [

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from leaven.catalog.hooks import HOOKS, PARAMETERS_METHOD, PROVIDED, STATE_METHOD
 from leaven.plan.plan import BuildModel, EarlierModel, Plan, TrainPhase, UseTechnique
-from leaven.program.code import Code, Function, Item, call, listing, statement, text
+from leaven.program.code import Code, Function, Item, call, listing, paths, statement
 from leaven.program.model import build_model
 from leaven.program.names import Names
 from leaven.program.values import Values, cite_call
@@ -38,18 +38,13 @@ class Used:
         return f"{self.name}.{hook}({', '.join(named.get(name, name) for name in HOOKS[hook])})"
 
     @property
-    def prepares(self) -> bool:
-        """Whether it has something to do in a phase without training."""
-        return any(map(self.has, ("on_data", "on_model")))
-
-    @property
     def is_in_loop(self) -> bool:
         """Whether the training loop calls it, or saves its state."""
         return any(map(self.has, _IN_LOOP))
 
     @property
     def is_made_first(self) -> bool:
-        """Whether it must be there before the layers are frozen."""
+        """Whether it must be there before the layers are frozen, also in a phase without training."""
         return any(map(self.has, ("on_data", "on_model")))
 
     @property
@@ -154,7 +149,7 @@ def _provided(one: Used) -> list[Item]:
 
 
 def _stages(use: UseTechnique) -> Code:
-    return listing(*(listing(*(text(path) for path in stage)) for stage in use.stages))
+    return listing(*map(paths, use.stages))
 
 
 def _model(model: BuildModel | EarlierModel, values: Values, teachers: Teachers) -> Code:
