@@ -19,7 +19,7 @@ from leaven.plan.plan import (
 from leaven.plan.values import Argument, Calculation, Call, Value, Variable
 from leaven.planning.translate import because, because_of_call, call_of, path_text, setting_text, value_of
 from leaven.recipe.pipeline_shapes import channels_through
-from leaven.recipe.recipe import BACKBONE, KeepHead, Model, NewHead, Recipe, has_published_backbone
+from leaven.recipe.recipe import BACKBONE, KeepHead, Model, NewHead, Recipe
 from leaven.recipe.task import Task
 from leaven.recipe.text_model import folder_of
 
@@ -91,7 +91,7 @@ def _fitted_head(model: Model, weights: Weights | None, task: Task) -> Call | No
     if task.known is None or not task.known.fits_head:
         return None
     is_backbone = isinstance(model.source, Invocation) and task.takes_backbone(model.source.card)
-    is_published = isinstance(weights, HubWeights | StarterWeights) or has_published_backbone(model)
+    is_published = isinstance(weights, HubWeights | StarterWeights) or model.has_published_backbone
     if model.head != NewHead(None) or not (is_backbone or is_published):
         return None
     return Call(task.fits_head, (Argument("", _CLASSES),))

@@ -27,7 +27,6 @@ from leaven.program.techniques import teacher_functions
 from leaven.program.values import Values, cite, cite_all
 from leaven.terminal.visible import visible
 
-_BUILT = ("data", "model")
 _TYPES = {"int": "int", "float": "float"}
 
 
@@ -135,7 +134,7 @@ def deterministic(plan: Plan, values: Values) -> list[str]:
 
 def _building(plan: Plan, values: Values, functions: Mapping[str, Function]) -> list[str]:
     """The lines of `main` that build data, model and metrics."""
-    built = {name: flat(call(f"build_{name}", *functions[f"build_{name}"].given())) for name in _BUILT}
+    built = {name: flat(call(f"build_{name}", *functions[f"build_{name}"].given())) for name in ("data", "model")}
     lines = [f"    {name} = {code}" for name, code in built.items()]
     with values.in_place(FROM_DATA):
         lines += metrics(plan, values, f": {values.task('Metrics')}")

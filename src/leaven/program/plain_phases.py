@@ -65,7 +65,9 @@ def _body(phase: TrainPhase, values: PlainValues, teachers: Teachers, *, is_shar
     if is_sharing:
         named = ("phase", "model", "criterion", "optimizer", "schedule", "metrics")
         return [*lines, *statement("", call(SHARED, *named)), *_end(phase, values)]
-    lines += _early_stopping(phase, values)
+    if phase.early_stop is not None:
+        made = call(values.plain("run", "EarlyStopping"), *values.items(phase.early_stop.settings))
+        lines += statement("stopping = ", made, cite(*phase.early_stop.because))
     lines += ["", *_loop(phase, techniques, values)]
     lines += indented(_autocast(list(calls(techniques, "at_end")), values), 1)
     return [*lines, *_end(phase, values)]
@@ -101,14 +103,6 @@ def _phase(phase: TrainPhase, values: PlainValues) -> list[str]:
     kind, defined = values.combined([("run", each) for each in kinds or ["Phase"]], "RecipePhase")
     made = call(kind, "run", text(phase.name), "model", "data", **named)
     return [*(f"    {line}" for line in defined), *statement("phase = ", made, cite_all(settings))]
-
-
-def _early_stopping(phase: TrainPhase, values: PlainValues) -> list[str]:
-    stop = phase.early_stop
-    if stop is None:
-        return []
-    made = call(values.plain("run", "EarlyStopping"), *values.items(stop.settings))
-    return statement("stopping = ", made, cite(*stop.because))
 
 
 # -- the loop
@@ -150,16 +144,10 @@ def _batch(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> li
     return [*lines, *batch_lines(phase, techniques, values, "model")]
 
 
-def _parts(phase: TrainPhase, techniques: list[Used]) -> dict[str, Code]:
-    """What a checkpoint holds the state of."""
-    names = ["model", "optimizer", "schedule", *with_state(techniques)]
-    names += ["stopping"] if phase.early_stop is not None else []
-    return {name: name for name in names}
-
-
 def _resume(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> list[str]:
     """The lines that load the state of an interrupted run, and then wrap the model."""
-    parts = _parts(phase, techniques)
+    names = ["model", "optimizer", "schedule", *with_state(techniques), *["stopping"] * (phase.early_stop is not None)]
+    parts: dict[str, Code] = dict(zip(names, names, strict=True))  # that a checkpoint holds the state of
     if values.is_wrapped:
         parts["precision"] = "run.fabric.strategy.precision"
     lines = statement("parts: dict[str, Any] = ", call("dict", **parts))
@@ -220,7 +208,7 @@ def _logged(values: PlainValues) -> list[str]:
 def _kept(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> list[str]:
     """What is kept of an epoch: its weights if they are the best."""
     plan, lines = values.plan, []
-    if keeps_best(plan):
+    if _keeps(plan) != "last" or any(each.early_stop is not None for each in plan.phases):  # which returns to it
         values.imports.add("import math")
         loss = '-scores["val.loss"]' if not may_be_empty(plan) else '-scores.get("val.loss", math.inf)'
         weights = "averaged" if any(one.has("model_for_eval") for one in techniques) else "phase.model"
@@ -233,7 +221,7 @@ def _kept(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> lis
         lines.append(f"stopping.count({_score(phase.early_stop.score, plan)})")
     if _may_rule_out(techniques) and lines:
         lines = ["if phase.can_be_best:", *indented(lines, 1)]
-    if keeps(plan) == "all":
+    if _keeps(plan) == "all":
         lines.append('run.save(f"phase-{phase.number}-epoch-{phase.epoch + 1}.pt", phase.model.state_dict())')
     return lines
 
@@ -258,7 +246,7 @@ def _saved(phase: TrainPhase, values: PlainValues) -> list[str]:
         "state = {name: part.state_dict() for name, part in parts.items()}",
         'run.save(f"phase-{phase.number}.pt", {"epoch": phase.epoch, "best": phase.best, **state})',
     ]
-    every = checkpoint_setting(values.plan, "epochs")
+    every = _checkpoint_setting(values.plan, "epochs")
     if every is None:
         return saved
     often = f"phase.epoch % {values.operand(every.value)} == 0 or phase.epoch == phase.total_epochs"
@@ -273,7 +261,7 @@ def _end(phase: TrainPhase, values: PlainValues) -> list[str]:
     """What a phase leaves to the next one, or to the end of the program."""
     plan = values.plan
     if phase.is_last:
-        is_best = phase.trains and (keeps(plan) != "last" or phase.early_stop is not None)
+        is_best = phase.trains and (_keeps(plan) != "last" or phase.early_stop is not None)
         return _best(phase) if is_best else []
     lines = []
     if phase.gives_optimizer:
@@ -296,19 +284,14 @@ def _best(phase: TrainPhase) -> list[str]:
     return [f"    {load}"] if is_sure else ["    if phase.total_epochs:", f"        {load}"]
 
 
-def checkpoint_setting(plan: Plan, name: str) -> Argument | None:
+def _checkpoint_setting(plan: Plan, name: str) -> Argument | None:
     """How often checkpoints are saved (`epochs`, `steps`, `minutes`) or which are kept (`keep`), if the recipe says."""
     checkpoint = plan.run.argument("checkpoint")
     policy = checkpoint.value if checkpoint is not None else None
     return policy.argument(name) if isinstance(policy, Call) else None
 
 
-def keeps(plan: Plan) -> Value:
+def _keeps(plan: Plan) -> Value:
     """Which checkpoints are kept."""
-    keep = checkpoint_setting(plan, "keep")
+    keep = _checkpoint_setting(plan, "keep")
     return keep.value if keep is not None else "last_and_best"
-
-
-def keeps_best(plan: Plan) -> bool:
-    """Whether the best epoch of each phase is kept: also where early stopping returns to it."""
-    return keeps(plan) != "last" or any(phase.early_stop is not None for phase in plan.phases)

@@ -57,11 +57,6 @@ class PlainImports(Imports):
         self.targets.setdefault(target)
         return target.rpartition(".")[2]
 
-    def add_as(self, module: str, name: str, here: str) -> None:
-        """Import something under a name."""
-        line = f"from {module} import {name}" if name else f"import {module}"
-        self.add(line if here == (name or module) else f"{line} as {here}")
-
     def packages(self) -> list[str]:
         """What must be installed, as pip calls it."""
         roots = sorted({line.split()[1].partition(".")[0] for line in self._lines})

@@ -8,7 +8,7 @@ place of a bundle, which only Leaven can read, such a program saves the weights.
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
-from leaven.plan.plan import Plan, StarterWeights, Task
+from leaven.plan.plan import Plan, StarterWeights
 from leaven.plan.values import Because, Call
 from leaven.program.code import (
     CLASS_NAMES,
@@ -20,7 +20,7 @@ from leaven.program.code import (
     statement,
     text,
 )
-from leaven.program.definitions import PLAIN, Copied, Definition, copied
+from leaven.program.definitions import PLAIN, Definition, copied
 from leaven.program.emit import deterministic, merged, metrics, own_modules, parser, tested, training
 from leaven.program.model import model_lines
 from leaven.program.names import Names, with_free_names
@@ -81,9 +81,10 @@ def _written(plan: Plan, file: str, names: Names) -> str:
     own = own_modules(plan, values)
     parts = [*(["\n".join(own)] if own else []), *(["\n".join(defined)] if defined else [])]
     program = "\n\n\n".join([*parts, *("\n".join(each.lines()) for each in functions), _START])
-    helpers = _helpers(plan, imports, program)
+    helpers = copied(tuple(imports.targets), program, _not_plain(plan), bool(plan.user_modules))
     for module, name, here in helpers.imports:
-        imports.add_as(module, name, here)
+        line = f"from {module} import {name}" if name else f"import {module}"
+        imports.add(line if here == (name or module) else f"{line} as {here}")
     header = f"{_header(plan, file, imports.packages())}\n\n" + "\n".join(imports.lines())
     return f"{header}{_laid_out(helpers.definitions)}\n\n\n{program}"
 
@@ -96,13 +97,13 @@ def _functions(plan: Plan, values: PlainValues) -> tuple[list[Function], list[st
     return [*(function for _, function in teachers), *phases, main], defined
 
 
-def _helpers(plan: Plan, imports: PlainImports, program: str) -> Copied:
-    without = set()
-    if freezes_in_parts(plan):
-        without.add(f"{PLAIN}.freezing")
-    if not all(map(_is_simple_cosine, (phase.schedule.call for phase in plan.phases))):
-        without.add(f"{PLAIN}.schedules")
-    return copied(tuple(imports.targets), program, frozenset(without), bool(plan.user_modules))
+def _not_plain(plan: Plan) -> frozenset[str]:
+    """The modules of `plain` that do too little for this plan."""
+    is_plain = {
+        f"{PLAIN}.freezing": not freezes_in_parts(plan),
+        f"{PLAIN}.schedules": all(_is_simple_cosine(phase.schedule.call) for phase in plan.phases),
+    }
+    return frozenset(module for module, is_enough in is_plain.items() if not is_enough)
 
 
 def _is_simple_cosine(schedule: Call) -> bool:
@@ -211,17 +212,13 @@ def _tested_and_saved(plan: Plan, values: PlainValues) -> list[str]:
             "        logger.write(scores, run.epochs)",
             "        logger.close()",
         ]
+    meaning = '"classes.json").write_text(json.dumps(data.classes))'
+    if not plan.task.has_one_class:
+        meaning = '"target.json").write_text(json.dumps(data.target.to_json()))'
     lines += [
         '    run.save("model.pth", model.state_dict())',
-        f"    {_meaning(plan.task)}",
+        f"    (run.folder / {meaning}",
         f'    print("  ".join(f"{{name}} {{score:{values.digits}}}" for name, score in scores.items()))',
         f"    print({_shown('weights saved to {folder}/model.pth', plan, values)})",
     ]
     return lines
-
-
-def _meaning(task: Task) -> str:
-    """The statement that saves what the outputs mean."""
-    if task.has_one_class:
-        return '(run.folder / "classes.json").write_text(json.dumps(data.classes))'
-    return '(run.folder / "target.json").write_text(json.dumps(data.target.to_json()))'

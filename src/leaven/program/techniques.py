@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from leaven.catalog.hooks import HOOKS, PARAMETERS_METHOD, PROVIDED, STATE_METHOD
 from leaven.plan.plan import BuildModel, EarlierModel, Plan, TrainPhase, UseTechnique
@@ -142,14 +143,10 @@ def _constructor(one: Used, values: Values, teachers: Teachers) -> Code:
 
 def _provided(one: Used) -> list[Item]:
     """What the constructor asks for and the program has."""
-    there: dict[str, Code] = {**PROVIDED, "stages": _stages(one.use)}
+    there: dict[str, Code] = {**PROVIDED, "stages": listing(*map(paths, one.use.stages))}
     if not one.is_made_first:
         there |= {"model": one.model, "data": one.data}
     return [Item(there[name], f"{name}=") for name in one.use.wants]
-
-
-def _stages(use: UseTechnique) -> Code:
-    return listing(*map(paths, use.stages))
 
 
 def _model(model: BuildModel | EarlierModel, values: Values, teachers: Teachers) -> Code:
@@ -165,13 +162,9 @@ def built_once(techniques: Iterable[Used], values: Values, teachers: Teachers) -
     """The lines that build models which several techniques of a phase use, and all models with these known."""
     asked = [model for one in techniques for _, model in one.use.models if isinstance(model, BuildModel)]
     shared = [model for at, model in enumerate(asked) if asked.index(model) == at and asked.count(model) > 1]
-    names = [f"teacher{f'_{at}' if at > 1 else ''}" for at in range(1, len(shared) + 1)]
-    lines = [
-        line
-        for model, name in zip(shared, names, strict=True)
-        for line in statement(f"{name} = ", _model(model, values, teachers))
-    ]
-    return lines, [*zip(shared, names, strict=True), *teachers]
+    named = list(zip(shared, _numbered("teacher", len(shared)), strict=True))
+    built = (statement(f"{name} = ", _model(model, values, teachers)) for model, name in named)
+    return list(chain.from_iterable(built)), [*named, *teachers]
 
 
 def teacher_functions(plan: Plan, values: Values) -> Sequence[tuple[BuildModel, Function]]:
@@ -180,6 +173,10 @@ def teacher_functions(plan: Plan, values: Values) -> Sequence[tuple[BuildModel, 
     for phase in plan.phases:
         for use in phase.techniques:
             models += [model for _, model in use.models if isinstance(model, BuildModel) and model not in models]
-    names = [f"build_teacher{f'_{at}' if at > 1 else ''}" for at in range(1, len(models) + 1)]
-    functions = [build_model(model, values, name, is_teacher=True) for model, name in zip(models, names, strict=True)]
-    return list(zip(models, functions, strict=True))
+    named = zip(models, _numbered("build_teacher", len(models)), strict=True)
+    return [(model, build_model(model, values, name, is_teacher=True)) for model, name in named]
+
+
+def _numbered(name: str, count: int) -> list[str]:
+    """`teacher`, `teacher_2`, …"""
+    return [name, *(f"{name}_{number}" for number in range(2, count + 1))][:count]

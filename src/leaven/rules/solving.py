@@ -7,7 +7,7 @@ from leaven.catalog.values import Invocation
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import training as messages
 from leaven.recipe.default_transforms import is_random
-from leaven.recipe.draft import Draft
+from leaven.recipe.reader import Draft
 from leaven.recipe.recipe import Data, Phase
 
 

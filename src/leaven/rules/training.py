@@ -8,7 +8,7 @@ from leaven.catalog.values import Invocation, Quantity, Written, is_written
 from leaven.formats.imbalance import are_imbalanced
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import training as messages
-from leaven.recipe.draft import Draft
+from leaven.recipe.reader import Draft
 from leaven.recipe.recipe import Phase, Reinit, Technique
 
 
@@ -94,12 +94,11 @@ def _untrained(phase: Phase) -> Iterator[Diagnostic]:
 def _warmup(phase: Phase) -> Iterator[Diagnostic]:
     """A warm-up as long as its phase."""
     warmup, epochs = phase.schedule.setting("warmup"), phase.epochs.value
-    if warmup is None or not isinstance(warmup.origin, Written) or not isinstance(warmup.value, Quantity):
+    if warmup is None or not isinstance(warmup.origin, Written) or not isinstance(epochs, Quantity):
         return
-    if not isinstance(epochs, Quantity) or warmup.value.unit != "epochs" or epochs.amount == 0:
-        return
-    if warmup.value.amount >= epochs.amount:
-        yield messages.long_warmup(warmup, phase.epochs)
+    match warmup.value:
+        case Quantity(amount, "epochs") if amount >= epochs.amount > 0:
+            yield messages.long_warmup(warmup, phase.epochs)
 
 
 def _kept_optimizer(phase: Phase, before: Sequence[Phase]) -> Iterator[Diagnostic]:
