@@ -5,6 +5,7 @@ to a file and reads it back, and both halves read it: the room `program` writes 
 reports ask it what was done.
 """
 
+from collections.abc import Iterable
 from dataclasses import field
 from typing import ClassVar, Literal
 
@@ -318,6 +319,12 @@ class Metric(Part):
     name: str
     call: Call
     lower_is_better: bool
+
+
+def is_lower_better(score: str, metrics: Iterable[Metric]) -> bool:
+    """Whether a score is a loss, or that of a metric that counts errors."""
+    name = score.rpartition(".")[2]
+    return name == "loss" or any(metric.name == name and metric.lower_is_better for metric in metrics)
 
 
 class ProgramArg(Part):

@@ -134,8 +134,10 @@ class _Copying:
         is_plain = found.module.startswith(PLAIN)
         if isinstance(node, ast.ClassDef) and not (is_plain and self._is_whole) and _is_ours(node, module):
             for member in reversed(node.body):
-                name = _member(member, is_plain=is_plain)
-                if name and not name.startswith("__") and name != "forward" and name not in self._needed:
+                has_default = is_plain and getattr(member, "value", None) is not None  # an attribute
+                name = _defined(member)
+                is_optional = bool(name) and (has_default or isinstance(member, ast.FunctionDef))
+                if is_optional and not name.startswith("__") and name not in {"forward", *self._needed}:
                     first, end = _first_line(member, lines), member.end_lineno or len(lines)
                     is_followed = bool("".join(lines[end : end + 1]).strip())  # in a group
                     while not is_followed and not lines[first - 2].strip():
@@ -157,16 +159,6 @@ def _class(name: str, module: Module) -> tuple[ast.ClassDef, Module]:
     (node,) = ast.parse("\n".join(found.lines)).body
     assert isinstance(node, ast.ClassDef)
     return node, read_module(found.module)
-
-
-def _member(node: ast.stmt, *, is_plain: bool) -> str:
-    """The name of a method, or of an attribute with a default, that may be left out."""
-    match node:
-        case ast.FunctionDef(name=name):
-            return name
-        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()) | ast.Assign(targets=[ast.Name(id=name)]):
-            return name if is_plain else ""
-    return ""
 
 
 # -- modules

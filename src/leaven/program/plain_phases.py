@@ -1,6 +1,6 @@
 """One function per phase of a standalone program, with the loop in it; phases with the same loop share one."""
 
-from leaven.plan.plan import Plan, TrainPhase
+from leaven.plan.plan import Plan, TrainPhase, is_lower_better
 from leaven.plan.values import Argument, Call, Value
 from leaven.program.code import INDENT, Code, Function, call, docstring, statement, text
 from leaven.program.loop import after_epoch, batch_lines, cited_line, indented, is_shareable, unfreeze_later
@@ -98,7 +98,7 @@ def _phase(phase: TrainPhase, values: PlainValues) -> list[str]:
     if any(use.call.name == "Soup" for use in phase.techniques):
         kinds.append("MonitoredPhase")
         named["monitor"] = text(values.plan.monitor)
-        if _is_lower_better(values.plan.monitor, values.plan):
+        if is_lower_better(values.plan.monitor, values.plan.metrics):
             named["lower_is_better"] = "True"
     kind, defined = values.combined([("run", each) for each in kinds or ["Phase"]], "RecipePhase")
     made = call(kind, "run", text(phase.name), "model", "data", **named)
@@ -230,14 +230,10 @@ def _score(name: str, plan: Plan) -> str:
     """A score of the epoch, such that higher is better; the training loss where it may not be measured."""
     if name.startswith("train."):
         return "-mean"
-    is_lower = _is_lower_better(name, plan)
+    is_lower = is_lower_better(name, plan.metrics)
     if not may_be_empty(plan):
         return f"{'-' * is_lower}scores[{text(name)}]"
     return f"-scores.get({text(name)}, mean)" if is_lower else f"scores.get({text(name)}, -mean)"
-
-
-def _is_lower_better(name: str, plan: Plan) -> bool:
-    return name.rpartition(".")[2] in {"loss", *(metric.name for metric in plan.metrics if metric.lower_is_better)}
 
 
 def _saved(phase: TrainPhase, values: PlainValues) -> list[str]:
