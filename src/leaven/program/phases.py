@@ -126,8 +126,16 @@ def _body(
     if not phase.trains:
         techniques = [one for one in techniques if one.is_made_first]
     built, teachers = built_once(techniques, values, teachers)
-    lines = [*on_data(techniques, values, teachers), *_views(phase, values), *_phase(phase, values)]
-    lines += [*built, *preparation(phase, techniques, values, teachers), *freezing(phase, values)]
+    lines = on_data(techniques, values, teachers)
+    if phase.views is not None:
+        views = call("data.with_views", values.value(phase.views.value))
+        lines += statement("data = ", views, cite(*phase.views.because))
+    lines += [
+        *_phase(phase, values),
+        *built,
+        *preparation(phase, techniques, values, teachers),
+        *freezing(phase, values),
+    ]
     lines += _measured(phase, "precision", call("phase.choose_precision", text("32-true"), text("bf16-mixed")))
     if phase.stored:
         lines += _frozen_once(phase, plan)
@@ -161,12 +169,6 @@ def _length(phase: TrainPhase) -> str:
         return "solved"
     is_known = isinstance(phase.epochs.value, int | float)
     return phase.epochs.text if is_known else "as many epochs as the command line says"
-
-
-def _views(phase: TrainPhase, values: Values) -> list[str]:
-    if phase.views is None:
-        return []
-    return statement("data = ", call("data.with_views", values.value(phase.views.value)), cite(*phase.views.because))
 
 
 def _phase(phase: TrainPhase, values: Values) -> list[str]:

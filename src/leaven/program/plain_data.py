@@ -19,17 +19,7 @@ _FEWEST = 5  # percent for training, with which no class of the digits runs out 
 
 def data_lines(plan: Plan, values: PlainValues) -> tuple[list[str], list[str]]:
     """The lines that define the kind of splits, where it is of several, and those that build the data."""
-    kind, defined = _kind(plan, values)
-    return defined, _body(plan, values, kind)
-
-
-def may_be_empty(plan: Plan) -> bool:
-    """Whether a split may have no samples; the splits of digits by percentages have some."""
-    return not _is_simple_split(plan)
-
-
-def _body(plan: Plan, values: PlainValues, kind: str) -> list[str]:
-    data = plan.data
+    data, (kind, defined) = plan.data, _kind(plan, values)
     names, lines = transforms(data, values)
     lines += statement("samples = ", _source(plan, values), cite_call(data.source))
     lines += _inputs(plan, values)
@@ -43,7 +33,10 @@ def _body(plan: Plan, values: PlainValues, kind: str) -> list[str]:
     if _has_workers_by_default(plan):
         values.imports.add("import os")
         items.append(Item("min(4, os.cpu_count() or 1)", "workers="))
-    return [*lines, *statement("data = ", call(values.plain("batches", "Data"), *items), cite_all(data.loading))]
+    return defined, [
+        *lines,
+        *statement("data = ", call(values.plain("batches", "Data"), *items), cite_all(data.loading)),
+    ]
 
 
 def _inputs(plan: Plan, values: PlainValues) -> list[str]:
@@ -123,14 +116,14 @@ def _other(plan: Plan, values: PlainValues) -> Code:
 def _split(plan: Plan, values: PlainValues) -> Code:
     shares = [each for each in plan.data.split.arguments if each.name != "resplit"]
     if plan.data.source.target == DIGITS:
-        name = "split_samples" if _is_simple_split(plan) else "split_by_shares"
+        name = "split_samples" if is_simple_split(plan) else "split_by_shares"
     else:
         name = "split_as_predefined" if plan.data.split.argument("resplit") is None else "split_anew"
     return call(values.plain("splits", name), "samples", *values.items(shares))
 
 
-def _is_simple_split(plan: Plan) -> bool:
-    """Whether all of the digits are split by percentages."""
+def is_simple_split(plan: Plan) -> bool:
+    """Whether all of the digits are split by percentages, so that no split is empty."""
     shares = [plan.data.split.argument(name) for name in ("train", "val", "test")]
     amounts = [each.value for each in shares if each is not None and isinstance(each.value, int | float)]
     if plan.data.source.target != DIGITS or len(amounts) < len(shares):

@@ -6,7 +6,7 @@ from leaven.program.code import INDENT, Code, Function, call, docstring, stateme
 from leaven.program.loop import after_epoch, batch_lines, cited_line, indented, is_shareable, unfreeze_later
 from leaven.program.names import SHARED, function_names
 from leaven.program.phases import build_for_loop, freezing, most_shared, phase_function, preparation
-from leaven.program.plain_data import may_be_empty
+from leaven.program.plain_data import is_simple_split
 from leaven.program.plain_values import PlainValues, precision_of
 from leaven.program.techniques import Teachers, Used, built_once, calls, on_data, used_in, with_state
 from leaven.program.values import cite, cite_all
@@ -210,7 +210,7 @@ def _kept(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> lis
     plan, lines = values.plan, []
     if _keeps(plan) != "last" or any(each.early_stop is not None for each in plan.phases):  # which returns to it
         values.imports.add("import math")
-        loss = '-scores["val.loss"]' if not may_be_empty(plan) else '-scores.get("val.loss", math.inf)'
+        loss = '-scores["val.loss"]' if is_simple_split(plan) else '-scores.get("val.loss", math.inf)'
         weights = "averaged" if any(one.has("model_for_eval") for one in techniques) else "phase.model"
         lines += [
             f"if (score := ({_score(plan.monitor, plan)}, {loss})) > phase.best:",
@@ -231,7 +231,7 @@ def _score(name: str, plan: Plan) -> str:
     if name.startswith("train."):
         return "-mean"
     is_lower = is_lower_better(name, plan.metrics)
-    if not may_be_empty(plan):
+    if is_simple_split(plan):
         return f"{'-' * is_lower}scores[{text(name)}]"
     return f"-scores.get({text(name)}, mean)" if is_lower else f"scores.get({text(name)}, -mean)"
 
