@@ -22,7 +22,6 @@ from leaven.planning.translate import (
     setting_text,
     value_of,
 )
-from leaven.recipe.default_transforms import is_random
 from leaven.recipe.model_statement import keeps_labels, kept_classes
 from leaven.recipe.recipe import Data, Model, Recipe
 from leaven.recipe.recipe import Transforms as RecipeTransforms
@@ -172,7 +171,7 @@ def _transforms(transforms: RecipeTransforms) -> Transforms:
     calls = tuple(call for stage in transforms.stages for call in _transform(stage))
     text = " -> ".join(recipe_name(stage) for stage in transforms.stages) or "nothing"
     own = tuple(recipe_name(stage) for stage in transforms.stages if stage.card.kind == "user")
-    random = tuple(recipe_name(stage) for stage in transforms.stages if is_random(stage))
+    random = tuple(recipe_name(stage) for stage in transforms.stages if stage.card.transform.is_random)
     return Transforms(calls, text, because(transforms.origin), random, own)
 
 

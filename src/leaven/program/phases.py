@@ -123,8 +123,6 @@ def _body(
 ) -> list[str]:
     techniques = used_in(phase, values.names)
     model, data = variables(phase)
-    if not phase.trains:
-        techniques = [one for one in techniques if one.is_made_first]
     built, teachers = built_once(techniques, values, teachers)
     lines = on_data(techniques, values, teachers)
     if phase.views is not None:

@@ -54,8 +54,6 @@ def _phase_function(
 
 def _body(phase: TrainPhase, values: PlainValues, teachers: Teachers, *, is_sharing: bool) -> list[str]:
     techniques = used_in(phase, values.names)
-    if not phase.trains:
-        techniques = [one for one in techniques if one.is_made_first]
     built, teachers = built_once(techniques, values, teachers)
     lines = [*on_data(techniques, values, teachers), *_fabric(phase, values), *_phase(phase, values)]
     lines += [*built, *preparation(phase, techniques, values, teachers), *freezing(phase, values)]

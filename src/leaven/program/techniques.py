@@ -45,7 +45,7 @@ class Used:
 
     @property
     def is_made_first(self) -> bool:
-        """Whether it must be there before the layers are frozen, also in a phase without training."""
+        """Whether it must be there before the layers are frozen."""
         return any(map(self.has, ("on_data", "on_model")))
 
     @property
@@ -60,9 +60,10 @@ class Used:
 
 
 def used_in(phase: TrainPhase, names: Names) -> list[Used]:
-    """The techniques of a phase, each with a name of its own."""
+    """The techniques of a phase, each with a name of its own; without training, only those that prepare the model."""
     own = names.variables(_name(use, phase) for use in phase.techniques)
-    return [Used(name, use, *variables(phase)) for name, use in zip(own, phase.techniques, strict=True)]
+    used = [Used(name, use, *variables(phase)) for name, use in zip(own, phase.techniques, strict=True)]
+    return [one for one in used if phase.trains or one.is_made_first]
 
 
 def variables(phase: TrainPhase) -> tuple[str, str]:
