@@ -55,10 +55,7 @@ def _drawn(bounds: Invocation, count: int, rng: random.Random, *, is_whole: bool
     found: list[Plain] = []
     for part in range(count):
         place = first + (last - first) * (part + rng.random()) / count
-        value = min(max(_rounded(math.exp(place) if is_log else place), low), high)
+        rounded = float(f"{math.exp(place) if is_log else place:.{_DIGITS}g}")
+        value = min(max(rounded, low), high)
         found.append(round(value) if is_whole else value)
     return found
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")

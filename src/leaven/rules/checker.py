@@ -84,11 +84,10 @@ def apply_rules(draft: Draft) -> Iterator[Diagnostic]:
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
     """A check makes no reference cycles, and looking for them grows faster than the recipe."""
-    if not gc.isenabled():
-        yield
-        return
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()
