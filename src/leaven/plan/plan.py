@@ -81,11 +81,6 @@ class BuildModel(Part):
         return self.by == "bundle"
 
     @property
-    def loads_itself(self) -> bool:
-        """Whether what builds the model also loads its weights from a package."""
-        return self.by == "transformers"
-
-    @property
     def name(self) -> str:
         """The name under which its library has it: `resnet18`."""
         if isinstance(self.source, Chain):

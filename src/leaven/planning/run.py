@@ -3,7 +3,7 @@
 from functools import reduce
 
 from leaven.binding.scores import metric_label
-from leaven.catalog.values import Invocation, Origin, Pending, Quantity, Score, Setting, is_written
+from leaven.catalog.values import Invocation, Origin, Pending, Quantity, Score, is_written
 from leaven.plan.plan import Metric, ProgramArg, Sweep, UserModule
 from leaven.plan.values import Argument, Bound, Calculation, Call, Plain, Reference, Value, Variable
 from leaven.planning.threads import threads_of
@@ -34,7 +34,8 @@ def run_call(recipe: Recipe, metrics: tuple[Metric, ...], monitor: str) -> Call:
     lower = tuple(metric.name for metric in metrics if metric.lower_is_better)
     if lower:
         arguments.append(Argument("lower_is_better", lower))
-    chosen = [each for each in map(train.__getitem__, ("devices", "strategy", "precision")) if _is_chosen(each)]
+    settings = [train[name] for name in ("devices", "strategy", "precision")]
+    chosen = [each for each in settings if is_written(each.origin) or each.syntax is not None]
     arguments += [
         precision_argument(str(each.value), each.origin) if each.name == "precision" else argument(each)
         for each in chosen
@@ -59,10 +60,6 @@ def _total_epochs(recipe: Recipe) -> Value:
     return reduce(
         lambda left, right: Calculation("+", left, right), [*unknown, *([known] if known or not unknown else [])]
     )
-
-
-def _is_chosen(setting: Setting) -> bool:
-    return is_written(setting.origin) or setting.syntax is not None
 
 
 def precision_argument(precision: str, origin: Origin) -> Argument:

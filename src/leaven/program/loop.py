@@ -76,7 +76,10 @@ def batch_lines(phase: TrainPhase, techniques: list[Used], values: Values, model
         return [*first, *loss, cited_line(backward, phase.accumulate.because), *steps, _log(phase, values)]
     graph = {"create_graph": "True"} if phase.optimizer.is_second_order else {}
     backward = flat(values.backward("loss", **graph))
-    return [*first, *_around([*loss, backward], techniques), *steps, _log(phase, values)]
+    computed = [*loss, backward]
+    for line in calls(techniques, "around_step"):  # as often as a technique asks for
+        computed = [f"for _ in {line}:", *indented(computed, 1)]
+    return [*first, *computed, *steps, _log(phase, values)]
 
 
 def _log(phase: TrainPhase, values: Values) -> str:
@@ -96,13 +99,6 @@ def _loss(phase: TrainPhase, techniques: list[Used], values: Values, model: str)
     if not changed:
         return [f"loss = criterion({model}(inputs), targets)"]
     return [f"outputs = {model}(inputs)", "loss = criterion(outputs, targets)", *changed]
-
-
-def _around(lines: list[str], techniques: list[Used]) -> list[str]:
-    """Forward and backward as often as a technique asks for."""
-    for line in calls(techniques, "around_step"):
-        lines = [f"for _ in {line}:", *indented(lines, 1)]
-    return lines
 
 
 def _closure(loss: list[str], values: Values) -> list[str]:

@@ -43,7 +43,7 @@ def _weights(model: BuildModel, values: Values) -> list[str]:
     new: dict[str, Code] = {"new": paths(model.new)} if model.new else {}
     file: Code
     match model.weights:
-        case StarterWeights(package) if not model.loads_itself:
+        case StarterWeights(package) if model.by != "transformers":  # which loads them itself
             file = values.packaged(package)
         case FileWeights(place):
             file = values.value(place)

@@ -71,12 +71,6 @@ class PhaseReader:
         later = [statement for statement in shared if not changes_model(statement)]
         return tuple(self._written_phase(one, later if at else shared) for at, one in enumerate(written))
 
-    def check_unread(self, placed: list[Recognised]) -> None:
-        """Reports errors in statements at the top that no phase reads: each has another, or solves its head."""
-        for one in placed:
-            if one.card.statement.in_phase:
-                self.statements.bound(one)
-
     def _written_phase(self, placed: Recognised, shared: list[syntax.Statement]) -> Phase | None:
         header, block = self.statements.bound(placed), placed.statement.inner
         statements = phase_statements(shared, block, self.scope.diagnostics)

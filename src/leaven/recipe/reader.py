@@ -159,7 +159,9 @@ class RecipeReader:
         checkpoint = self.statements.only(top, "checkpoint")
         logs, output = self._logs(top), self._output(top)
         used = frozenset(self.scope.used)
-        reader.check_unread(placed)
+        for one in placed:  # also what no phase reads, as each has another, or solves its head, may have errors
+            if one.card.statement.in_phase:
+                self.statements.bound(one)
         if not has_errors(self.scope.diagnostics):  # what an error left out may use the `arg`
             self.scope.diagnostics += unused(sweeps, used)
             self.scope.used.update(sweep.value("name") for sweep in sweeps)

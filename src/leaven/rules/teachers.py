@@ -30,9 +30,10 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
         yield from _weights(phase.calls)
         for call in phase.calls:
             for setting in call.settings:
+                parameter = call.card.parameter(setting.name)
                 if is_model(setting, call):
                     yield from _teacher(call, setting.value, phases, data)
-                elif isinstance(setting.value, tuple) and "model" in _types(call, setting):
+                elif isinstance(setting.value, tuple) and parameter is not None and "model" in parameter.types:
                     fix = 'for example, `bundle("teacher.bundle")`'
                     yield messages.untrained("the teacher, a pipeline of components,", span_of(setting.origin), fix)
             if call.card.technique.compares_features:
@@ -46,11 +47,6 @@ def _as_matched(draft: Draft) -> DataFacts:
         return draft.data_facts
     names = published_classes(classes).names
     return replace(draft.data_facts, outputs=len(names), names=names)
-
-
-def _types(call: Invocation, setting: Setting) -> tuple[str, ...]:
-    parameter = call.card.parameter(setting.name)
-    return parameter.types if parameter is not None else ()
 
 
 def _teacher(call: Invocation, teacher: Invocation, phases: Sequence[str], data: DataFacts) -> Iterator[Diagnostic]:

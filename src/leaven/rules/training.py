@@ -28,7 +28,9 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
         yield from _balance(draft)
     for at, phase in enumerate(draft.phases):
         yield from _warmup(phase)
-        yield from _untrained(phase)
+        changes_model = any(isinstance(technique, Reinit | Technique) for technique in phase.techniques)
+        if not phase.trains and is_written(phase.epochs.origin) and not changes_model:
+            yield messages.no_epochs(phase.epochs, phase.name)
         yield from _kept_optimizer(phase, draft.phases[:at])
 
 
@@ -82,13 +84,6 @@ def _arguments(call: Invocation, title: str, task: TaskTraits) -> Iterator[Diagn
             continue
         if task.target_kind not in parameter.targets and isinstance(setting.origin, Written):
             yield messages.argument_for_other_task(call, setting, parameter.targets, title)
-
-
-def _untrained(phase: Phase) -> Iterator[Diagnostic]:
-    """A phase that neither trains nor changes the model."""
-    changes_model = any(isinstance(technique, Reinit | Technique) for technique in phase.techniques)
-    if not phase.trains and is_written(phase.epochs.origin) and not changes_model:
-        yield messages.no_epochs(phase.epochs, phase.name)
 
 
 def _warmup(phase: Phase) -> Iterator[Diagnostic]:
