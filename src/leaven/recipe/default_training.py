@@ -135,7 +135,7 @@ def default_freezing(techniques: Sequence[AnyTechnique], groups: Sequence[Group]
     return (Freeze(Selection(selector, norms), "frozen", Default(reason)),)
 
 
-def default_epochs(train: Invocation, samples: int | None, input: str = "image") -> Invocation:
+def default_epochs(train: Invocation, samples: int | None, input: str) -> Invocation:
     """The `train` statement, with more epochs over few samples, and fewer over many, unless it says how many."""
     if samples is None or is_written(train["epochs"].origin):
         return train
@@ -151,7 +151,7 @@ def default_batch(train: Invocation, task: Task) -> Invocation:
     return train.with_setting(Setting("batch", task.known.batch, Default(f"usual for {task.title}")))
 
 
-def start_of(model: Model | None, samples: int | None, input: str = "image", batch: int | None = None) -> Start:
+def start_of(model: Model | None, samples: int | None, input: str, batch: int | None) -> Start:
     """The start of the first phase."""
     if model is None:
         return Start(has_weights=False, layers=None)

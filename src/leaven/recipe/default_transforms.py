@@ -34,7 +34,7 @@ def default_split(split: Invocation, facts: DataFacts) -> Invocation:
 
 
 def fill_in(
-    train: Transforms | None, eval: Transforms | None, data: DataFacts, model: ModelFacts, few: int | None = None
+    train: Transforms | None, eval: Transforms | None, data: DataFacts, model: ModelFacts, few: int | None
 ) -> tuple[Transforms | None, Transforms | None]:
     """The transforms of training and evaluation, with what was not written filled in.
 
