@@ -6,7 +6,7 @@ without a number is of format 1.
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 from leaven.formats.run_folder import program_hash
@@ -15,7 +15,7 @@ from leaven.plan.values import Part
 
 FORMAT = 2
 KIND = "kind"  # the key that holds the name of a value's class
-_CLASSES = {part.__name__: part for part in Part.__subclasses__()}
+_CLASSES: Mapping[str, type] = {part.__name__: part for part in Part.__subclasses__()}
 
 
 def to_json(plan: Plan, program: str = "") -> str:
@@ -78,7 +78,7 @@ _UPGRADES: Mapping[int, Callable[[dict[str, Any]], dict[str, Any]]] = {1: _with_
 
 
 def _encoded(value: Any) -> Any:
-    if isinstance(value, Part):
+    if is_dataclass(value):
         named = {each.name: _encoded(getattr(value, each.name)) for each in fields(value)}
         return {KIND: type(value).__name__, **named}
     return [_encoded(each) for each in value] if isinstance(value, tuple) else value

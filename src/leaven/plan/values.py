@@ -5,7 +5,7 @@ card, to syntax or to the recipe.
 """
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, is_dataclass
 from typing import Any, dataclass_transform
 
 
@@ -101,7 +101,7 @@ def children(value: Any) -> tuple[Any, ...]:
     """The members of a tuple, or the fields of a part of a plan."""
     if isinstance(value, tuple):
         return value
-    return tuple(getattr(value, each.name) for each in fields(value)) if isinstance(value, Part) else ()
+    return tuple(getattr(value, each.name) for each in fields(value)) if is_dataclass(value) else ()
 
 
 def parts(value: Any) -> Iterator[Any]:

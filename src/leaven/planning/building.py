@@ -36,9 +36,8 @@ def build_model(model: Model, recipe: Recipe) -> BuildModel:
         return BuildModel(chain, weights, (), None, None, False, None, "components", because(model.origin), chosen)
     fitted = _fitted_head(model, weights, recipe.data.task)
     if model.traits.is_of_transformers:  # which fits its head itself
-        is_file = isinstance(weights, FileWeights)  # which may be of other classes
-        new = model.layers.head if model.layers is not None and is_file and isinstance(model.head, NewHead) else ()
-        replaced = None
+        is_new = isinstance(weights, FileWeights) and isinstance(model.head, NewHead)  # a file may be of other classes
+        new, replaced = (model.layers or Layers()).head if is_new else (), None
         source = _text_model(model, model.source, weights)
     else:
         new, replaced, fits_by_argument = _head(model, model.source, weights, is_fitted=fitted is not None)

@@ -88,7 +88,7 @@ def with_default_rate(optimizer: Optimizer, start: Start, freezing: Freezing | N
     groups = optimizer.groups
     if new and not groups:
         assert start.layers is not None
-        joined = reduce(Joined, [selection.selector for selection in new])
+        joined: Selector = reduce(Joined, [selection.selector for selection in new])
         selection = Selection(joined, matching(joined, start.layers))
         groups = (Group(selection, (Setting("lr", rate_of_new, origin),), origin),)
     if not is_written(call.origin):  # it is there for the same reason as its learning rate

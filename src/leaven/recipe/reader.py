@@ -165,7 +165,8 @@ class RecipeReader:
         if not has_errors(self.scope.diagnostics):  # what an error left out may use the `arg`
             self.scope.diagnostics += unused(sweeps, used)
             self.scope.used.update(sweep.value("name") for sweep in sweeps)
-        draft, sound = None, tuple(filter(None, phases))
+        draft = None
+        sound = tuple(filter(None, phases))
         if model is not None and data is not None:
             draft = Draft(model, model_facts, data, data_facts, sound, metrics or (), train)
         if has_errors(self.scope.diagnostics):

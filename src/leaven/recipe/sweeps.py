@@ -21,8 +21,9 @@ def read_sweep(placed: Recognised, statements: Statements, scope: Scope) -> Invo
     arg = scope.args.get(swept_arg(placed.statement) or "")
     parameters = placed.card.parameters
     if arg is not None:
-        typed = {"items": arg.type, "choices": arg.choices}
-        parameters = tuple(replace(each, **typed) if each.name == "values" else each for each in parameters)
+        parameters = tuple(
+            replace(each, items=arg.type, choices=arg.choices) if each.name == "values" else each for each in parameters
+        )
     sweep = bind_statement(placed.statement, placed.card, scope, parameters)
     if sweep is None:
         return None

@@ -58,8 +58,9 @@ def _phase(phase: Phase, freezing: Freezing, layers: Layers, draft: Draft) -> It
 def _frozen_in_vain(phase: Phase, freezing: Freezing) -> Iterator[Diagnostic]:
     """Frozen layers that are to be re-initialised or have settings of the optimizer."""
     adapted = {weight.name for adapter in phase.adapters for weight in adapter.weights or ()}
-    reinits = [technique for technique in phase.techniques if isinstance(technique, Reinit)]
-    for one in (*reinits, *phase.optimizer.groups):
+    to_train: list[Reinit | Group] = [one for one in phase.techniques if isinstance(one, Reinit)]
+    to_train += phase.optimizer.groups
+    for one in to_train:
         is_reinit, chosen = isinstance(one, Reinit), one.layers.parameters
         if chosen is not None and chosen <= (freezing.frozen if is_reinit else freezing.frozen - adapted):
             causes = [cause.origin for cause in freezing.causes if cause.parameters & chosen]
