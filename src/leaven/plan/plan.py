@@ -5,32 +5,30 @@ to a file and reads it back, and both halves read it: the room `program` writes 
 reports ask it what was done.
 """
 
-from dataclasses import dataclass, field
-from typing import Literal
+from collections.abc import Iterable
+from dataclasses import field
+from typing import ClassVar, Literal
 
-from leaven.plan.values import Argument, Because, Bound, Call, Plain, Value
+from leaven.plan.values import Argument, Because, Bound, Call, Part, Plain, Value
 
 Reasons = tuple[Because, ...]
 
 # -- the model
 
 
-@dataclass(frozen=True, slots=True)
-class HubWeights:
+class HubWeights(Part):
     """Those that the library's authors published, fetched by the library itself."""
 
     tag: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class StarterWeights:
+class StarterWeights(Part):
     """Those in an installed package."""
 
     package: str
 
 
-@dataclass(frozen=True, slots=True)
-class FileWeights:
+class FileWeights(Part):
     """Those in a file of the user's."""
 
     file: Value
@@ -40,15 +38,13 @@ class FileWeights:
 Weights = HubWeights | StarterWeights | FileWeights
 
 
-@dataclass(frozen=True, slots=True)
-class Chain:
+class Chain(Part):
     """A model of components, one after the other."""
 
     components: tuple[Call, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PublishedInputs:
+class PublishedInputs(Part):
     """The images that a published model was trained on."""
 
     size: tuple[int, ...]
@@ -56,8 +52,7 @@ class PublishedInputs:
     std: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredInputs:
+class StoredInputs(Part):
     """A file that says which images its model was trained on, if it does."""
 
     file: Value
@@ -66,8 +61,7 @@ class StoredInputs:
 Maker = Literal["timm", "torchvision", "transformers", "components", "bundle", "user"]
 
 
-@dataclass(frozen=True, slots=True)
-class BuildModel:
+class BuildModel(Part):
     """How the model is built, filled with weights, and its head fitted. `new` are the layers that are not loaded."""
 
     source: Call | Chain
@@ -87,11 +81,6 @@ class BuildModel:
         return self.by == "bundle"
 
     @property
-    def loads_itself(self) -> bool:
-        """Whether what builds the model also loads its weights from a package."""
-        return self.by == "transformers"
-
-    @property
     def name(self) -> str:
         """The name under which its library has it: `resnet18`."""
         if isinstance(self.source, Chain):
@@ -102,8 +91,7 @@ class BuildModel:
 # -- the data
 
 
-@dataclass(frozen=True, slots=True)
-class Transforms:
+class Transforms(Part):
     """What is done to an item."""
 
     calls: tuple[Call | Bound, ...]
@@ -114,8 +102,7 @@ class Transforms:
     is_tokenizing: bool = False  # whether items are texts, which a tokenizer prepares
 
 
-@dataclass(frozen=True, slots=True)
-class StoreDecoded:
+class StoreDecoded(Part):
     """Decode the images of a split once, apply the first transforms, and store the result."""
 
     split: str
@@ -124,8 +111,7 @@ class StoreDecoded:
     approximate: Argument | None = None  # where files that become smaller are decoded at a smaller size
 
 
-@dataclass(frozen=True, slots=True)
-class ReadData:
+class ReadData(Part):
     """Where the items come from, how they are split, what is done to each, and how batches are made of them."""
 
     source: Call
@@ -156,8 +142,7 @@ class ReadData:
 # -- phases
 
 
-@dataclass(frozen=True, slots=True)
-class FreezeLayers:
+class FreezeLayers(Part):
     """Freeze parameters for the whole phase: those under the given paths, or all but these."""
 
     paths: tuple[str, ...]
@@ -185,8 +170,7 @@ class FreezeLayers:
         return f"; {self.counts[0]:,} of {self.counts[1]:,} parameters trainable" if self.counts is not None else ""
 
 
-@dataclass(frozen=True, slots=True)
-class UnfreezeLater:
+class UnfreezeLater(Part):
     """Freeze parameters at first, and unfreeze them after some epochs."""
 
     paths: tuple[str, ...]
@@ -195,8 +179,7 @@ class UnfreezeLater:
     because: Reasons = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Reinitialise:
+class Reinitialise(Part):
     """Give parameters new random values."""
 
     paths: tuple[str, ...]
@@ -204,15 +187,13 @@ class Reinitialise:
     because: Reasons = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class EarlierModel:
+class EarlierModel(Part):
     """The model itself, frozen, as it was when a phase of the recipe began."""
 
     phase: str
 
 
-@dataclass(frozen=True, slots=True)
-class UseTechnique:
+class UseTechnique(Part):
     """A technique of a phase. In its call, layers are paths; `models` are the arguments that are models."""
 
     name: str
@@ -229,8 +210,7 @@ class UseTechnique:
     asks_once: bool = False  # its teacher, about every image of training
 
 
-@dataclass(frozen=True, slots=True)
-class ParameterGroup:
+class ParameterGroup(Part):
     """Parameters with optimizer settings of their own."""
 
     paths: tuple[str, ...]
@@ -238,24 +218,21 @@ class ParameterGroup:
     because: Reasons = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class UseOptimizer:
+class UseOptimizer(Part):
     call: Call  # without the parameters
     groups: tuple[ParameterGroup, ...]
     needs_closure: bool  # computes loss and gradient itself, several times in a step
     is_second_order: bool  # differentiates the gradient
 
 
-@dataclass(frozen=True, slots=True)
-class UseSchedule:
+class UseSchedule(Part):
     call: Call
     stepped_by: str  # step, epoch, score
     score: str  # by which it is stepped
     warms_up: bool
 
 
-@dataclass(frozen=True, slots=True)
-class SolveHead:
+class SolveHead(Part):
     """Find the weights of the head at once, in place of training with an optimizer and a schedule."""
 
     settings: tuple[Argument, ...]  # of the solver
@@ -263,16 +240,14 @@ class SolveHead:
     because: Reasons = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class EarlyStop:
+class EarlyStop(Part):
     score: str
     settings: tuple[Argument, ...]
     text: str = field(compare=False)
     because: Reasons = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Override:
+class Override(Part):
     """A function of the user's in place of a part of the loop."""
 
     hook: str
@@ -280,8 +255,7 @@ class Override:
     because: Reasons = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class TrainPhase:
+class TrainPhase(Part):
     """A stretch of training."""
 
     name: str
@@ -334,8 +308,7 @@ class TrainPhase:
 # -- the whole
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
+class Metric(Part):
     """A metric under the name by which it is recorded."""
 
     name: str
@@ -343,8 +316,13 @@ class Metric:
     lower_is_better: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ProgramArg:
+def is_lower_better(score: str, metrics: Iterable[Metric]) -> bool:
+    """Whether a score is a loss, or that of a metric that counts errors."""
+    name = score.rpartition(".")[2]
+    return name == "loss" or any(metric.name == name and metric.lower_is_better for metric in metrics)
+
+
+class ProgramArg(Part):
     """An argument of the program's command line; it is required where `default` is None."""
 
     name: str
@@ -355,8 +333,7 @@ class ProgramArg:
     because: Reasons = field(compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class UserModule:
+class UserModule(Part):
     """The user's code: a file, or an installed module."""
 
     alias: str
@@ -364,26 +341,28 @@ class UserModule:
     is_file: bool
 
 
-@dataclass(frozen=True, slots=True)
-class ClassOutputs:
+class ClassOutputs(Part):
     """An output for each class of the data."""
 
+    variable: ClassVar[str] = "num_classes"  # the name of their number in programs
 
-@dataclass(frozen=True, slots=True)
-class NumberOutputs:
+
+class NumberOutputs(Part):
     """An output for each number, or for each yes or no."""
 
+    variable: ClassVar[str] = "num_outputs"
 
-@dataclass(frozen=True, slots=True)
-class VocabularyOutputs:
+
+class VocabularyOutputs(Part):
     """An output for each token of a tokenizer's vocabulary."""
+
+    variable: ClassVar[str] = "vocabulary_size"
 
 
 Outputs = ClassOutputs | NumberOutputs | VocabularyOutputs
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Part):
     """What the model learns: the module of `leaven.tasks`, and the outputs that it needs."""
 
     name: str
@@ -395,24 +374,16 @@ class Task:
     @property
     def outputs(self) -> str:
         """The name of the number of outputs in programs."""
-        match self.predicts:
-            case ClassOutputs():
-                return "num_classes"
-            case NumberOutputs():
-                return "num_outputs"
-            case VocabularyOutputs():
-                return "vocabulary_size"
+        return self.predicts.variable
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Part):
     """A run of a sweep: the values of its `arg`s."""
 
     values: tuple[tuple[str, Plain], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Part):
     """The same program run several times, with other values of its arguments; the best trial gives the model."""
 
     trials: tuple[Trial, ...]
@@ -422,8 +393,7 @@ class Sweep:
     together: bool = False  # whether one process trains them
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Part):
     """What a pass of the planner decided, for a phase or for the whole plan, and why."""
 
     about: str  # what could be done in several ways: "frozen layers"
@@ -438,8 +408,7 @@ class Choice:
         return self.chosen != self.asked
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(Part):
     """Everything that a program does, in order."""
 
     name: str

@@ -10,18 +10,12 @@ from dataclasses import fields, is_dataclass
 from typing import Any
 
 from leaven.formats.run_folder import program_hash
-from leaven.plan import plan as steps
-from leaven.plan import values
 from leaven.plan.plan import Plan
+from leaven.plan.values import Part
 
 FORMAT = 2
 KIND = "kind"  # the key that holds the name of a value's class
-_CLASSES: Mapping[str, type] = {
-    name: found
-    for room in (values, steps)
-    for name, found in vars(room).items()
-    if isinstance(found, type) and is_dataclass(found)
-}
+_CLASSES: Mapping[str, type] = {part.__name__: part for part in Part.__subclasses__()}
 
 
 def to_json(plan: Plan, program: str = "") -> str:

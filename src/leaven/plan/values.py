@@ -6,11 +6,18 @@ card, to syntax or to the recipe.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, fields, is_dataclass
-from typing import Any
+from typing import Any, dataclass_transform
 
 
-@dataclass(frozen=True, slots=True)
-class Because:
+@dataclass_transform(frozen_default=True, field_specifiers=(field,))
+class Part:
+    """The base class of the parts of a plan: all are frozen dataclasses."""
+
+    def __init_subclass__(cls) -> None:
+        dataclass(frozen=True)(cls)
+
+
+class Because(Part):
     """Where a choice comes from: a line of the recipe, another file, an option, or a default with its reason."""
 
     text: str
@@ -18,34 +25,29 @@ class Because:
     is_default: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ArgValue:
+class ArgValue(Part):
     """The value of an `arg`, known when the program runs."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Variable:
+class Variable(Part):
     """Something that the program has at that place: `classes`, `phase.total_steps`."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True)
-class Calculation:
+class Calculation(Part):
     operator: str
     left: "Value"
     right: "Value"
 
 
-@dataclass(frozen=True, slots=True)
-class Negative:
+class Negative(Part):
     value: "Value"
 
 
-@dataclass(frozen=True, slots=True)
-class Reference:
+class Reference(Part):
     """Something imported that is not called, or a member of it: `torch.float32`, `InterpolationMode.BICUBIC`."""
 
     target: str
@@ -53,15 +55,13 @@ class Reference:
     is_user: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Entries:
+class Entries(Part):
     """A dict."""
 
     items: tuple[tuple[str, "Value"], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Argument:
+class Argument(Part):
     """An argument of a call; the name is empty where it is given by position."""
 
     name: str
@@ -70,8 +70,7 @@ class Argument:
     because: tuple[Because, ...] = field(default=(), compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(Part):
     """A call, with all arguments that differ from the defaults of what is called."""
 
     target: str  # by its import path; `mine.Net` where it is the user's
@@ -88,8 +87,7 @@ class Call:
         return next((argument for argument in self.arguments if argument.name == name), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Bound:
+class Bound(Part):
     """A function or class that the program calls later, with the arguments that the recipe gives."""
 
     call: Call

@@ -1,5 +1,7 @@
 """How a model comes to be: which call builds it, where its weights come from, and how its head is fitted."""
 
+from dataclasses import replace
+
 from leaven.binding.parameter_defaults import is_chosen
 from leaven.catalog.layers import Layers
 from leaven.catalog.values import Invocation, is_written
@@ -17,7 +19,7 @@ from leaven.plan.plan import (
 from leaven.plan.values import Argument, Calculation, Call, Value, Variable
 from leaven.planning.translate import because, because_of_call, call_of, path_text, setting_text, value_of
 from leaven.recipe.pipeline_shapes import channels_through
-from leaven.recipe.recipe import BACKBONE, KeepHead, Model, NewHead, Recipe, has_published_backbone
+from leaven.recipe.recipe import BACKBONE, KeepHead, Model, NewHead, Recipe
 from leaven.recipe.task import Task
 from leaven.recipe.text_model import folder_of
 
@@ -29,11 +31,13 @@ def build_model(model: Model, recipe: Recipe) -> BuildModel:
     weights = _weights(model)
     chosen = because(model.chosen_weights.origin if model.chosen_weights is not None else model.origin)
     if isinstance(model.source, tuple):
-        chain = Chain(tuple(_component(*stage) for stage in channels_through(model.source, *_input(recipe))))
+        stages = channels_through(model.source, recipe.data.channels, recipe.data.size)
+        chain = Chain(tuple(_component(stage, channels) for stage, channels in stages))
         return BuildModel(chain, weights, (), None, None, False, None, "components", because(model.origin), chosen)
     fitted = _fitted_head(model, weights, recipe.data.task)
     if model.traits.is_of_transformers:  # which fits its head itself
-        new, replaced = _new_text_head(model, weights), None
+        is_new = isinstance(weights, FileWeights) and isinstance(model.head, NewHead)  # a file may be of other classes
+        new, replaced = (model.layers or Layers()).head if is_new else (), None
         source = _text_model(model, model.source, weights)
     else:
         new, replaced, fits_by_argument = _head(model, model.source, weights, is_fitted=fitted is not None)
@@ -65,16 +69,12 @@ def _maker(source: Invocation) -> Maker:
     return "timm" if known.timm_name else "torchvision"
 
 
-def _input(recipe: Recipe) -> tuple[int | None, tuple[int, int] | None]:
-    return recipe.data.channels, recipe.data.size
-
-
 def _component(stage: Invocation, channels: int | None) -> Call:
-    if not stage.card.component.takes_in_channels:
-        return call_of(stage)
     given = call_of(stage)
+    if not stage.card.component.takes_in_channels:
+        return given
     first = Argument("", Variable("channels") if channels is None else channels)
-    return Call(given.target, (first, *given.arguments), given.is_user, given.text, given.because)
+    return replace(given, arguments=(first, *given.arguments))
 
 
 # -- the head
@@ -90,12 +90,10 @@ def _fitted_head(model: Model, weights: Weights | None, task: Task) -> Call | No
     if task.known is None or not task.known.fits_head:
         return None
     is_backbone = isinstance(model.source, Invocation) and task.takes_backbone(model.source.card)
-    is_published = isinstance(weights, HubWeights | StarterWeights) or has_published_backbone(model)
-    if not is_backbone and not is_published:
+    is_published = isinstance(weights, HubWeights | StarterWeights) or model.has_published_backbone
+    if model.head != NewHead(None) or not (is_backbone or is_published):
         return None
-    if isinstance(model.head, KeepHead) or model.head.path is not None:
-        return None
-    return Call(f"leaven.tasks.{task.name}.{task.known.fits_head}", (Argument("", _CLASSES),))
+    return Call(task.fits_head, (Argument("", _CLASSES),))
 
 
 def _head(
@@ -121,12 +119,6 @@ def _is_fitted_by_data(source: Invocation) -> bool:
     """Whether a model in user code has a parameter for its number of outputs, which the recipe leaves to the data."""
     parameter = source.card.outputs_parameter if source.card.kind == "user" else None
     return parameter is not None and not any(s.name == parameter.name and is_written(s.origin) for s in source.settings)
-
-
-def _new_text_head(model: Model, weights: Weights | None) -> tuple[str, ...]:
-    """The layers of a text model that are not loaded from a file, which may be of other classes."""
-    is_new = isinstance(weights, FileWeights) and isinstance(model.head, NewHead)
-    return model.layers.head if model.layers is not None and is_new else ()
 
 
 def _plain_head(layers: Layers) -> str | None:

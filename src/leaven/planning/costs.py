@@ -92,14 +92,9 @@ def _views(phase: TrainPhase, epochs: int) -> int:
 def _measured(
     model: BuildModel, plan: Plan, size: tuple[int, int] | None, freeze: Mapping[str, Any]
 ) -> FrozenPart | None:
-    request = _request(model, plan)
-    return measure(request, size, freeze) if request is not None and size is not None else None
-
-
-def _request(model: BuildModel, plan: Plan) -> dict[str, Any] | None:
-    """How `leaven.survey` is asked to build a model; None where it can't."""
+    """A part of a model as `leaven.survey` measures it; None where it can't be asked to build that model."""
     source = model.source
-    if isinstance(source, Chain) or model.is_bundle:
+    if size is None or isinstance(source, Chain) or model.is_bundle:
         return None
     given = {one.name: one.value for one in source.arguments if one.name not in ("pretrained", "weights")}
     name = given.pop("", None)
@@ -111,5 +106,6 @@ def _request(model: BuildModel, plan: Plan) -> dict[str, Any] | None:
         alias, _, definition = source.target.partition(".")
         module = next(one for one in plan.user_modules if one.alias == alias)
         arguments |= dict.fromkeys(outputs, _SOME_OUTPUTS)
-        return {"file": module.target, "name": definition, "arguments": arguments} if module.is_file else None
-    return {"target": source.target, "timm_name": name, "arguments": arguments}
+        request = {"file": module.target, "name": definition, "arguments": arguments}
+        return measure(request, size, freeze) if module.is_file else None
+    return measure({"target": source.target, "timm_name": name, "arguments": arguments}, size, freeze)

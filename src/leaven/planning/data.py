@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from leaven.catalog.values import Invocation, Quantity, Setting
 from leaven.plan.plan import ReadData, Transforms
-from leaven.plan.values import Argument, Bound, Call, Entries, Reference, Value
+from leaven.plan.values import Argument, Bound, Call, Reference, Value
 from leaven.planning.building import text_source
 from leaven.planning.translate import (
     argument,
@@ -22,9 +22,8 @@ from leaven.planning.translate import (
     setting_text,
     value_of,
 )
-from leaven.recipe.default_transforms import is_random
 from leaven.recipe.model_statement import keeps_labels, kept_classes
-from leaven.recipe.recipe import Data, Recipe
+from leaven.recipe.recipe import Data, Model, Recipe
 from leaven.recipe.recipe import Transforms as RecipeTransforms
 
 _DEFAULTS = {"sampler": "shuffled", "on_bad_file": "stop", "workers": "auto"}
@@ -32,7 +31,12 @@ _DEFAULTS = {"sampler": "shuffled", "on_bad_file": "stop", "workers": "auto"}
 
 def read_data(recipe: Recipe) -> ReadData:
     data = recipe.data
-    train, eval = (_tokenizing(recipe), _tokenizing(recipe)) if data.tokenize is not None else _of_images(data)
+    if data.tokenize is not None:
+        train = eval = _tokenizing(data.tokenize, recipe.model)
+    else:
+        assert data.train is not None
+        assert data.eval is not None
+        train, eval = _transforms(data.train), _transforms(data.eval)
     return ReadData(
         source=_source(data),
         matching=_matching(recipe),
@@ -52,11 +56,13 @@ def read_data(recipe: Recipe) -> ReadData:
 
 
 def _source(data: Data) -> Call:
-    source, card = _without_images(data), data.source.card
+    source, card = data.source, data.source.card
+    if data.task.is_for_texts:  # the default of the column that images would be in says nothing
+        source = replace(source, settings=tuple(each for each in source.settings if each.name != "image"))
     text, reasons = call_text(source), because_of_call(source)
     if card.kind == "user":
-        arguments = [Argument("", Bound(call_of(source))), *_target_reader(data, {})]
-        return Call("leaven.runtime.user_dataset", tuple(arguments), text=text, because=reasons)
+        arguments = (Argument("", Bound(call_of(source))), *_target_reader(data, {}))
+        return Call("leaven.runtime.user_dataset", arguments, text=text, because=reasons)
     if card.target.startswith("leaven."):
         named = _target(data)
         more = _target_reader(data, named) if card.data.has_columns else []
@@ -66,17 +72,10 @@ def _source(data: Data) -> Call:
     arguments = [Argument("", Reference(card.target))]
     arguments += [argument(setting, source) for setting in source.settings if _is_needed(setting, source)]
     if card.data.split_arguments:
-        arguments.append(Argument("splits", _entries(card.data.split_arguments)))
+        arguments.append(Argument("splits", plain_value(card.data.split_arguments)))
     if card.data.classes:
         arguments.append(Argument("classes", plain_value(card.data.classes)))
     return Call("leaven.runtime.torchvision_dataset", tuple(arguments), text=text, because=reasons)
-
-
-def _without_images(data: Data) -> Invocation:
-    """The source; of texts, without the default of the column that images would be in."""
-    if not data.task.is_for_texts:
-        return data.source
-    return replace(data.source, settings=tuple(each for each in data.source.settings if each.name != "image"))
 
 
 def _matching(recipe: Recipe) -> Call | None:
@@ -106,12 +105,6 @@ def _target_reader(data: Data, named: Mapping[str, Setting]) -> list[Argument]:
     assert data.task.known is not None
     arguments = tuple(argument(setting, name=name if at else "") for at, (name, setting) in enumerate(named.items()))
     return [Argument("target", Call(f"leaven.tasks.{data.task.name}.{data.task.known.reader}", arguments))]
-
-
-def _entries(value: object) -> Value:
-    if isinstance(value, dict):
-        return Entries(tuple((str(key), _entries(each)) for key, each in value.items()))
-    return plain_value(value)
 
 
 def _is_needed(setting: Setting, source: Invocation) -> bool:
@@ -160,38 +153,25 @@ def _share(setting: Setting) -> Value:
 # -- texts
 
 
-def _tokenizing(recipe: Recipe) -> Transforms:
+def _tokenizing(tokenize: Invocation, model: Model) -> Transforms:
     """What is done to a text: the tokenizer of the model splits it."""
-    tokenize = recipe.data.tokenize
-    assert tokenize is not None
     chosen = arguments_of(tokenize, by_name=True)
     length = next((f", at most {each.text} tokens of a text" for each in chosen if each.name == "max_length"), "")
     reasons = because_of_call(tokenize)
-    call = Call("leaven.runtime.Tokenizer", (Argument("", text_source(recipe.model)), *chosen), because=reasons)
-    return Transforms(
-        (replace(call, text="tokenize"),),
-        f"tokenized by the model's own tokenizer{length}",
-        reasons,
-        is_tokenizing=True,
+    call = Call(
+        "leaven.runtime.Tokenizer", (Argument("", text_source(model)), *chosen), text="tokenize", because=reasons
     )
+    return Transforms((call,), f"tokenized by the model's own tokenizer{length}", reasons, is_tokenizing=True)
 
 
 # -- transforms
 
 
-def _of_images(data: Data) -> tuple[Transforms, Transforms]:
-    assert data.train is not None
-    assert data.eval is not None
-    return _transforms(data.train), _transforms(data.eval)
-
-
 def _transforms(transforms: RecipeTransforms) -> Transforms:
     calls = tuple(call for stage in transforms.stages for call in _transform(stage))
     text = " -> ".join(recipe_name(stage) for stage in transforms.stages) or "nothing"
-    own = tuple(
-        recipe_name(stage) for stage in transforms.stages if is_user_function(stage) or stage.card.kind == "user"
-    )
-    random = tuple(recipe_name(stage) for stage in transforms.stages if is_random(stage))
+    own = tuple(recipe_name(stage) for stage in transforms.stages if stage.card.kind == "user")
+    random = tuple(recipe_name(stage) for stage in transforms.stages if stage.card.transform.is_random)
     return Transforms(calls, text, because(transforms.origin), random, own)
 
 

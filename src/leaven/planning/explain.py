@@ -37,7 +37,8 @@ def explain(plan: Plan, width: int | None = None, color: bool = False, costs: Se
     With costs, what the planner chose is compared with what the recipe asks for.
     """
     paint = painter(color)
-    lines = [f"{paint('headline', visible(plan.name))}: {_length(plan)}", ""]
+    length = "one phase" if len(plan.phases) == 1 else f"{len(plan.phases)} phases"
+    lines = [f"{paint('headline', visible(plan.name))}: {length}", ""]
     for text, why in aligned(_rows(plan, costs), REASON_COLUMN, width, at=SPACE, hanging=len(INDENT) + 4):
         title = text[: 0 if text.startswith(" ") else len(text) if text.startswith("phase") else len(INDENT)]
         shown = paint("headline", title) + text[len(title) :]
@@ -53,11 +54,6 @@ def _rows(plan: Plan, costs: Sequence[Cost] | None) -> Iterator[Line]:
             title = INDENT
         for at, (what, reason) in enumerate(steps):
             yield (INDENT if at else title.ljust(len(INDENT))) + visible(what), visible(reason)
-
-
-def _length(plan: Plan) -> str:
-    count = len(plan.phases)
-    return "one phase" if count == 1 else f"{count} phases"
 
 
 def _sections(plan: Plan, costs: Sequence[Cost] | None) -> Iterator[tuple[str, str, list[Line]]]:

@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from leaven.catalog.selectors import Selection
 from leaven.catalog.values import Invocation, Origin
 from leaven.plan.plan import ClassOutputs, NumberOutputs, Plan, Task
+from leaven.plan.values import Argument
 from leaven.planning import run
 from leaven.planning.building import build_model
 from leaven.planning.data import read_data
 from leaven.planning.phases import phases_of
 from leaven.planning.sweeps import sweep_of
-from leaven.recipe.freezing import trained_words, unfreezes_gradually
-from leaven.recipe.recipe import AnyTechnique, Freeze, Recipe, Reinit, Technique, Unfreeze
+from leaven.planning.translate import argument, because, path_text
+from leaven.recipe.recipe import Freeze, Recipe, Reinit, Technique, Unfreeze
 from leaven.recipe.sweeps import has_unknown_bounds
 from leaven.recipe.task import Task as RecipeTask
 
@@ -30,7 +31,7 @@ def make_plan(recipe: Recipe) -> Plan | tuple[NotBuilt, ...]:
     missing = (*_missing(recipe), *_unknown_layers(recipe))
     if missing:
         return missing
-    metrics = run.metrics_of(recipe)
+    train, metrics = recipe.train, run.metrics_of(recipe)
     monitor = run.monitored(recipe, metrics)
     sweep = sweep_of(recipe, metrics, monitor)
     return Plan(
@@ -39,17 +40,17 @@ def make_plan(recipe: Recipe) -> Plan | tuple[NotBuilt, ...]:
         task=_task(recipe.data.task),
         user_modules=run.user_modules(recipe),
         args=run.program_args(recipe, sweep),
-        output=run.output(recipe),
+        output=Argument("output", path_text(recipe.output.place), recipe.output.text, because(recipe.output_origin)),
         run=run.run_call(recipe, metrics, monitor),
-        deterministic=run.deterministic(recipe),
+        deterministic=argument(train.deterministic) if train.deterministic.value else None,
         monitor=monitor,
         data=read_data(recipe),
         model=build_model(recipe.model, recipe),
         metrics=metrics,
         phases=phases_of(recipe, metrics),
         sweep=sweep,
-        caches=recipe.train.cache.value != "off",
-        approximate=run.approximate(recipe),
+        caches=train.cache.value != "off",
+        approximate=argument(train.exact) if not train.exact.value else None,
     )
 
 
@@ -62,10 +63,7 @@ def _task(task: RecipeTask) -> Task:
 def _missing(recipe: Recipe) -> list[NotBuilt]:
     found: list[NotBuilt] = []
     for phase in recipe.phases:
-        for technique in phase.techniques:
-            match technique:
-                case Technique(call) if not _is_built(technique):
-                    found.append(NotBuilt(f"`{call.card.name}`", call.origin))
+        found += [NotBuilt(f"`{call.card.name}`", call.origin) for call in phase.calls if not _is_built(call)]
         if phase.optimizer.invocation.card.optimizer.needs_closure and recipe.train.accumulate.value != 1:
             found.append(NotBuilt("`accumulate` with lbfgs", recipe.train.statement.origin))
     for sweep in recipe.sweeps:
@@ -75,12 +73,13 @@ def _missing(recipe: Recipe) -> list[NotBuilt]:
     return list({(one.what, str(one.origin)): one for one in found}.values())
 
 
-def _is_built(technique: AnyTechnique) -> bool:
-    if not isinstance(technique, Technique) or technique.invocation.card.technique.hooks:
-        return True
-    if technique.invocation.card.technique.stores_views:
-        return True
-    return bool(trained_words(technique)) or unfreezes_gradually(technique)  # freezing is all that they do
+def _is_built(call: Invocation) -> bool:
+    technique = call.card.technique
+    return bool(technique.hooks or technique.stores_views) or _freezes(call)
+
+
+def _freezes(call: Invocation) -> bool:
+    return bool(call.card.technique.trains_only or call.card.technique.unfreezes)
 
 
 def _unknown_layers(recipe: Recipe) -> list[NotBuilt]:
@@ -103,9 +102,4 @@ def _is_unknown(call: Invocation, recipe: Recipe) -> bool:
     if any(setting.value.parameters is None for setting in settings):
         return True
     takes_layers = any("selector" in parameter.types for parameter in call.card.parameters)
-    return recipe.model.layers is None and (takes_layers or not _has_hooks_alone(call))
-
-
-def _has_hooks_alone(call: Invocation) -> bool:
-    technique = Technique(call)
-    return not trained_words(technique) and not unfreezes_gradually(technique)
+    return recipe.model.layers is None and (takes_layers or _freezes(call))

@@ -1,9 +1,9 @@
 """From a set of parameters to the fewest layer names that say it, as a person would write them."""
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from fnmatch import translate
-from itertools import combinations
+from itertools import chain, combinations
 
 from leaven.catalog.layers import Layers
 from leaven.formats.layer_names import with_outer
@@ -24,7 +24,8 @@ def paths_of(chosen: Iterable[str], layers: Layers) -> tuple[str, ...]:
         if name not in wanted:
             partly.update(with_outer(name)[:-1])
     found: dict[str, None] = {}
-    for name in sorted(wanted, key=_place(layers)):
+    places = {module.path: at for at, module in enumerate(layers.modules)}
+    for name in sorted(wanted, key=lambda name: (places.get(name.rpartition(".")[0], 0), name)):
         top = next((path for path in with_outer(name) if path not in partly), name)
         found[top] = None
     return tuple(found) if len(found) <= MANY else _shortened(list(found), wanted, everything)
@@ -43,10 +44,8 @@ def _shortened(paths: Sequence[str], wanted: frozenset[str], everything: Sequenc
 def _globs(alike: Sequence[str], kept_out: set[str]) -> list[str]:
     """The fewest globs for paths that differ in their numbers, with as few stars as will do."""
     places = range(len(_NUMBER.findall(alike[0])))
-    tries = [
-        _tried(alike, starred, kept_out) for count in range(len(places) + 1) for starred in combinations(places, count)
-    ]
-    return min(tries, key=len)
+    starred = chain.from_iterable(combinations(places, count) for count in range(len(places) + 1))
+    return min((_tried(alike, each, kept_out) for each in starred), key=len)
 
 
 def _tried(alike: Sequence[str], starred: Sequence[int], kept_out: set[str]) -> list[str]:
@@ -54,23 +53,13 @@ def _tried(alike: Sequence[str], starred: Sequence[int], kept_out: set[str]) -> 
     found: dict[str, list[str]] = {}
     for path in alike:
         found.setdefault(_with_stars(path, starred), []).append(path)
-    return [one for glob, paths in found.items() for one in _if_right(glob, paths, kept_out)]
-
-
-def _if_right(glob: str, paths: Sequence[str], kept_out: set[str]) -> Iterator[str]:
-    if len(paths) == 1:
-        yield paths[0]
-        return
-    fits = re.compile(translate(glob)).match
-    yield from paths if any(map(fits, kept_out)) else (glob,)
+    tried: list[str] = []
+    for glob, paths in found.items():
+        is_right = len(paths) > 1 and not any(map(re.compile(translate(glob)).match, kept_out))
+        tried += [glob] if is_right else paths
+    return tried
 
 
 def _with_stars(path: str, starred: Sequence[int]) -> str:
     numbers = iter(range(len(path)))
     return _NUMBER.sub(lambda found: "*" if next(numbers) in starred else found[0], path)
-
-
-def _place(layers: Layers) -> Callable[[str], tuple[int, str]]:
-    """In the order in which modules are listed."""
-    places = {module.path: at for at, module in enumerate(layers.modules)}
-    return lambda name: (places.get(name.rpartition(".")[0], 0), name)

@@ -1,11 +1,12 @@
 """The phases of a plan: what is prepared, frozen and trained, with which loss, optimizer and schedule."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import replace
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.values import Invocation, Setting
 from leaven.plan.plan import (
+    EarlierModel,
     EarlyStop,
     Metric,
     Override,
@@ -20,7 +21,7 @@ from leaven.planning.layers import freeze_layers, parameter_groups, unfreeze_lat
 from leaven.planning.paths import paths_of
 from leaven.planning.run import precision_argument
 from leaven.planning.schedules import use_schedule
-from leaven.planning.techniques import remembered_by, use_of
+from leaven.planning.techniques import use_of
 from leaven.planning.translate import (
     argument,
     because,
@@ -46,8 +47,9 @@ def phases_of(recipe: Recipe, metrics: tuple[Metric, ...]) -> tuple[TrainPhase, 
         was_frozen = bool(found) and bool(found[-1].freeze or found[-1].unfreeze_later)
         is_smaller = is_smaller or any(pruning.removes_channels for pruning in phase.prunings)
         found.append(_phase(phase, recipe, layers, metrics, was_frozen=was_frozen, is_smaller=is_smaller))
-    following = [_next_training(recipe.phases[at + 1 :]) for at in range(len(found))]
-    asked_for = {name for phase in found for use in phase.techniques for name in remembered_by(use)}
+    following = [next((phase for phase in recipe.phases[at:] if phase.trains), None) for at in range(1, len(found) + 1)]
+    models = [model for phase in found for use in phase.techniques for _, model in use.models]
+    asked_for = {model.phase for model in models if isinstance(model, EarlierModel)}
     return tuple(
         replace(
             phase,
@@ -57,11 +59,6 @@ def phases_of(recipe: Recipe, metrics: tuple[Metric, ...]) -> tuple[TrainPhase, 
         )
         for phase, next_one in zip(found, following, strict=True)
     )
-
-
-def _next_training(phases: Sequence[Phase]) -> Phase | None:
-    """The first of some phases that trains, and does not only prepare the model."""
-    return next((phase for phase in phases if phase.trains), None)
 
 
 def _phase(
@@ -126,14 +123,8 @@ def _solver(phase: Phase) -> SolveHead | None:
 
 def _views(phase: Phase) -> Argument | None:
     """How many augmented views of an image are used, where a technique limits them."""
-    return next((argument(call[views]) for call, views in _with_views(phase)), None)
-
-
-def _with_views(phase: Phase) -> Iterator[tuple[Invocation, str]]:
-    """The techniques that limit the augmented views of an image, and their parameter that says how many."""
-    for technique in phase.techniques:
-        if isinstance(technique, Technique) and (views := technique.invocation.card.technique.stores_views):
-            yield technique.invocation, views
+    parameters = ((call, call.card.technique.stores_views) for call in phase.calls)
+    return next((argument(call[views]) for call, views in parameters if views), None)
 
 
 def _steps(phase: Phase, recipe: Recipe, layers: Layers) -> Iterator[Reinitialise | UseTechnique]:
@@ -155,9 +146,8 @@ def _applied(loss: Call | Bound, recipe: Recipe) -> Call | Bound:
         return loss
     if source.card.kind == "user" or not task.takes_model_for(source.card.model.task):
         return loss
-    text = loss.text if isinstance(loss, Call) else loss.call.text
-    because_ = loss.because if isinstance(loss, Call) else loss.call.because
-    return Call(f"leaven.tasks.{task.name}.{task.known.criterion}", (Argument("", loss),), text=text, because=because_)
+    own, target = loss.call if isinstance(loss, Bound) else loss, f"leaven.tasks.{task.name}.{task.known.criterion}"
+    return Call(target, (Argument("", loss),), text=own.text, because=own.because)
 
 
 def _loss(loss: Invocation) -> Call | Bound:

@@ -3,7 +3,7 @@
 from functools import reduce
 
 from leaven.binding.scores import metric_label
-from leaven.catalog.values import Arg, FilePath, Invocation, Origin, Pending, Quantity, Score, Setting, is_written
+from leaven.catalog.values import Invocation, Origin, Pending, Quantity, Score, is_written
 from leaven.plan.plan import Metric, ProgramArg, Sweep, UserModule
 from leaven.plan.values import Argument, Bound, Calculation, Call, Plain, Reference, Value, Variable
 from leaven.planning.threads import threads_of
@@ -34,7 +34,12 @@ def run_call(recipe: Recipe, metrics: tuple[Metric, ...], monitor: str) -> Call:
     lower = tuple(metric.name for metric in metrics if metric.lower_is_better)
     if lower:
         arguments.append(Argument("lower_is_better", lower))
-    arguments += [_setting(each) for each in (train.devices, train.strategy, train.precision) if _is_chosen(each)]
+    settings = (train.devices, train.strategy, train.precision)
+    chosen = [each for each in settings if is_written(each.origin) or each.syntax is not None]
+    arguments += [
+        precision_argument(str(each.value), each.origin) if each.name == "precision" else argument(each)
+        for each in chosen
+    ]
     if (threads := threads_of(recipe)) is not None:
         arguments.append(threads)
     loggers = [log for log in recipe.logs if log.card.name in _LOGGERS]
@@ -55,16 +60,6 @@ def _total_epochs(recipe: Recipe) -> Value:
     return reduce(
         lambda left, right: Calculation("+", left, right), [*unknown, *([known] if known or not unknown else [])]
     )
-
-
-def _is_chosen(setting: Setting) -> bool:
-    return is_written(setting.origin) or setting.syntax is not None
-
-
-def _setting(setting: Setting) -> Argument:
-    if setting.name != "precision":
-        return argument(setting)
-    return precision_argument(str(setting.value), setting.origin)
 
 
 def precision_argument(precision: str, origin: Origin) -> Argument:
@@ -88,35 +83,21 @@ def _checkpoint(checkpoint: Checkpoint) -> list[Argument]:
     return found
 
 
-def deterministic(recipe: Recipe) -> Argument | None:
-    setting = recipe.train.deterministic
-    return argument(setting) if setting.value else None
-
-
-def approximate(recipe: Recipe) -> Argument | None:
-    setting = recipe.train.exact
-    return argument(setting) if not setting.value else None
-
-
 # -- metrics
 
 
 def metrics_of(recipe: Recipe) -> tuple[Metric, ...]:
+    task = recipe.data.task
     return tuple(
-        Metric(metric_label(each), _metric(each, recipe.data.task), lower_is_better=_is_error(each))
+        Metric(metric_label(each), _metric(each, task), lower_is_better=each.card.metric.higher_is_better is False)
         for each in recipe.metrics
     )
 
 
-def _is_error(metric: Invocation) -> bool:
-    return metric.card.metric.higher_is_better is False
-
-
 def _metric(metric: Invocation, task: Task) -> Call:
     if is_user_function(metric):
-        return Call(
-            f"leaven.tasks.{task.name}.Mean", (Argument("", function_of(metric)),), because=because(metric.origin)
-        )
+        mean = (Argument("", function_of(metric)),)
+        return Call(f"leaven.tasks.{task.name}.Mean", mean, because=because(metric.origin))
     if metric.card.kind == "user":
         return call_of(metric)
     assert task.known is not None
@@ -154,19 +135,12 @@ def monitored(recipe: Recipe, metrics: tuple[Metric, ...]) -> str:
 def program_args(recipe: Recipe, sweep: Sweep | None) -> tuple[ProgramArg, ...]:
     """Those of the command line. An `arg` without a default that is swept has the value of the first trial."""
     first = dict(sweep.trials[0].values) if sweep is not None else {}
-    defaults = {
-        arg.name: first.get(arg.name) if isinstance(arg.value, Pending) else _default(arg) for arg in recipe.args
-    }
-    return tuple(
-        ProgramArg(arg.name, arg.type, arg.choices, defaults[arg.name], arg.help, because(arg.origin))
-        for arg in recipe.args
-    )
-
-
-def _default(arg: Arg) -> Plain:
-    value = path_text(arg.value.place) if isinstance(arg.value, FilePath) else plain_value(arg.value)
-    assert isinstance(value, Plain)
-    return value
+    found = []
+    for arg in recipe.args:
+        default = first.get(arg.name) if isinstance(arg.value, Pending) else plain_value(arg.value)
+        assert isinstance(default, Plain)
+        found.append(ProgramArg(arg.name, arg.type, arg.choices, default, arg.help, because(arg.origin)))
+    return tuple(found)
 
 
 def user_modules(recipe: Recipe) -> tuple[UserModule, ...]:
@@ -176,7 +150,3 @@ def user_modules(recipe: Recipe) -> tuple[UserModule, ...]:
         else UserModule(module.alias, module.target, is_file=False)
         for module in recipe.modules
     )
-
-
-def output(recipe: Recipe) -> Argument:
-    return Argument("output", path_text(recipe.output.place), recipe.output.text, because(recipe.output_origin))

@@ -2,7 +2,7 @@
 
 from leaven.binding.parameter_defaults import is_chosen
 from leaven.catalog.values import Invocation, Quantity, Setting
-from leaven.plan.plan import Metric, UseSchedule
+from leaven.plan.plan import Metric, UseSchedule, is_lower_better
 from leaven.plan.values import Argument, Calculation, Call, Value, Variable
 from leaven.planning.translate import because, because_of_call, call_of, call_text, plain_value, setting_text, value_of
 
@@ -36,7 +36,7 @@ def _leavens(schedule: Invocation, metrics: tuple[Metric, ...]) -> Call:
         arguments.append(Argument("every", _STEPS_PER_EPOCH))
     for setting in schedule.settings:
         if setting.name == "score":
-            arguments.append(Argument("higher_is_better", not _is_lower_better(str(setting.value), metrics)))
+            arguments.append(Argument("higher_is_better", not is_lower_better(str(setting.value), metrics)))
         elif is_chosen(setting, schedule) or (setting.name == "warmup" and _warms_up(schedule)):
             value = _in_steps(setting, takes_share=name in _OVER_THE_PHASE)
             text = setting_text(setting, schedule)
@@ -84,8 +84,3 @@ def share_of(setting: Setting) -> Value:
 
 def rounded(value: Value) -> Call:
     return Call("round", (Argument("", value),))
-
-
-def _is_lower_better(score: str, metrics: tuple[Metric, ...]) -> bool:
-    name = score.rpartition(".")[2]
-    return name == "loss" or any(metric.name == name and metric.lower_is_better for metric in metrics)

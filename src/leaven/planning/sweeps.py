@@ -10,7 +10,7 @@ from itertools import product
 from typing import Any
 
 from leaven.catalog.values import Invocation, Score
-from leaven.plan.plan import Metric, Sweep, Trial
+from leaven.plan.plan import Metric, Sweep, Trial, is_lower_better
 from leaven.plan.values import Plain
 from leaven.planning.translate import because, plain_value
 from leaven.recipe.recipe import Recipe
@@ -28,11 +28,10 @@ def sweep_of(recipe: Recipe, metrics: Sequence[Metric], monitor: str) -> Sweep |
     seed = recipe.train.seed.value
     values = [_values(sweep, types[sweep.value("name")], seed) for sweep in recipe.sweeps]
     by = next((str(sweep.value("by")) for sweep in recipe.sweeps if isinstance(sweep.value("by"), Score)), monitor)
-    lower = {"loss", *(metric.name for metric in metrics if metric.lower_is_better)}
     return Sweep(
         trials=tuple(Trial(tuple(zip(names, chosen, strict=True))) for chosen in product(*values)),
         by=by,
-        lower_is_better=by.partition(".")[2] in lower,
+        lower_is_better=is_lower_better(by, metrics),
         because=because(*(sweep.origin for sweep in recipe.sweeps)),
     )
 
@@ -56,10 +55,7 @@ def _drawn(bounds: Invocation, count: int, rng: random.Random, *, is_whole: bool
     found: list[Plain] = []
     for part in range(count):
         place = first + (last - first) * (part + rng.random()) / count
-        value = min(max(_rounded(math.exp(place) if is_log else place), low), high)
+        rounded = float(f"{math.exp(place) if is_log else place:.{_DIGITS}g}")
+        value = min(max(rounded, low), high)
         found.append(round(value) if is_whole else value)
     return found
-
-
-def _rounded(value: float) -> float:
-    return float(f"{value:.{_DIGITS}g}")

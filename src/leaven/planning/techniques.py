@@ -1,11 +1,9 @@
 """The techniques of a phase as a program uses them: layers as paths, teachers as models to build."""
 
-from collections.abc import Iterator
 from dataclasses import replace
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.selectors import Selection
-from leaven.catalog.traits import Condition
 from leaven.catalog.values import Invocation, Quantity, Setting
 from leaven.plan.plan import BuildModel, EarlierModel, UseTechnique
 from leaven.plan.values import Argument, Calculation, Variable
@@ -24,8 +22,9 @@ def use_of(invocation: Invocation, phase: Phase, recipe: Recipe, layers: Layers)
     changed = _changed_layers(invocation, phase, layers)
     settings = tuple(_with_paths(s, changed, layers) for s in invocation.settings if s.name not in models)
     resolved = replace(invocation, settings=settings)
-    lengths = [_in_epochs(setting) for setting in settings if _is_length(setting, invocation)]
     card = invocation.card
+    units = {parameter.name: set(parameter.units) for parameter in card.parameters}
+    lengths = [_in_epochs(setting) for setting in settings if units.get(setting.name) == {"epochs", "%"}]
     wants = card.technique.wants
     return UseTechnique(
         name=card.bare_name.lower(),
@@ -42,11 +41,6 @@ def use_of(invocation: Invocation, phase: Phase, recipe: Recipe, layers: Layers)
     )
 
 
-def _is_length(setting: Setting, invocation: Invocation) -> bool:
-    parameter = invocation.card.parameter(setting.name)
-    return parameter is not None and set(parameter.units) == {"epochs", "%"}
-
-
 def _in_epochs(setting: Setting) -> Argument:
     """A length of time as a number of epochs, whatever its unit."""
     given = argument(setting)
@@ -57,26 +51,19 @@ def _in_epochs(setting: Setting) -> Argument:
 
 def _hooks(call: Invocation) -> tuple[str, ...]:
     """The hooks that a technique needs; some only where a certain argument is given, or has a certain value."""
-    only_if = call.card.technique.hooks_only_if
-    return tuple(hook for hook in call.card.technique.hooks if hook not in only_if or _may_hold(only_if[hook], call))
-
-
-def _may_hold(condition: Condition, call: Invocation) -> bool:
-    setting = call[condition.parameter]
-    # what the command line of the program decides is not known here
-    return setting.syntax is not None or condition.is_met_by(setting.value)
-
-
-def remembered_by(use: UseTechnique) -> Iterator[str]:
-    """The phases at whose beginning the model must be kept for a technique."""
-    return (model.phase for _, model in use.models if isinstance(model, EarlierModel))
+    needed = list(call.card.technique.hooks)
+    for hook, condition in call.card.technique.hooks_only_if.items():
+        setting = call[condition.parameter]
+        # what the command line of the program decides is not known here
+        if hook in needed and setting.syntax is None and not condition.is_met_by(setting.value):
+            needed.remove(hook)
+    return tuple(needed)
 
 
 def _model(call: Invocation, phase: Phase, recipe: Recipe) -> BuildModel | EarlierModel:
     if call.card.model.is_earlier_phase:
         return EarlierModel(visible(call.value("phase") or phase.name))
-    model = replace(as_model(call), head=KeepHead())
-    return build_model(model, recipe)
+    return build_model(replace(as_model(call), head=KeepHead()), recipe)
 
 
 def _changed_layers(call: Invocation, phase: Phase, layers: Layers) -> tuple[str, ...] | None:

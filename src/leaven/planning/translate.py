@@ -33,6 +33,7 @@ from leaven.plan.values import (
     Bound,
     Calculation,
     Call,
+    Entries,
     Negative,
     Reference,
     Value,
@@ -88,6 +89,8 @@ def plain_value(value: Any) -> Value:
             return call_of(value)
         case tuple() | list():
             return tuple(plain_value(each) for each in value)
+        case dict():
+            return Entries(tuple((str(key), plain_value(each)) for key, each in value.items()))
         case None | bool() | int() | float() | str():
             return value
     raise AssertionError(f"no value of a plan: {value!r}")
@@ -184,9 +187,8 @@ def arguments_of(invocation: Invocation, *, without: Iterable[str] = (), by_name
         is_leading = is_leading and parameter is not None and parameter.required and parameter.positional
         if name not in left_out and is_chosen(setting, invocation):
             value = _library_value(setting, invocation.card)
-            found.append(
-                Argument("" if is_leading else name, value, setting_text(setting, invocation), because(setting.origin))
-            )
+            text = setting_text(setting, invocation)
+            found.append(Argument("" if is_leading else name, value, text, because(setting.origin)))
     return tuple(found)
 
 
@@ -194,14 +196,12 @@ def _library_value(setting: Setting, card: Card) -> Value:
     """A setting as the library takes it: some strings are members of an enum, some lists are tensors."""
     parameter = card.parameter(setting.name)
     if parameter is not None and parameter.enum and isinstance(setting.value, str):
-        return _member(parameter.enum, setting.value)
+        if parameter.enum == "torch":
+            return Reference(f"torch.{setting.value}")
+        return Reference(parameter.enum, setting.value.upper().replace("-", "_"))
     if parameter is not None and parameter.is_tensor and isinstance(setting.value, tuple | list):
         return tensor(value_of(setting))
     return value_of(setting)
-
-
-def _member(enum: str, word: str) -> Reference:
-    return Reference(f"torch.{word}") if enum == "torch" else Reference(enum, word.upper().replace("-", "_"))
 
 
 def tensor(value: Value) -> Call:

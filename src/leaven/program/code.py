@@ -4,7 +4,7 @@ Every line may end in a comment that cites the recipe.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from textwrap import wrap
 
@@ -73,6 +73,11 @@ def call(function: str, *arguments: Code | Item, **named: Code) -> Bracketed:
 
 def listing(*items: Code | Item) -> Bracketed:
     return Bracketed("[", tuple(item if isinstance(item, Item) else Item(item) for item in items), "]")
+
+
+def paths(names: Iterable[str]) -> Bracketed:
+    """A list of strings: the paths of layers."""
+    return listing(*map(text, names))
 
 
 def mapping(entries: dict[str, Code]) -> Bracketed:
@@ -170,8 +175,3 @@ def _needs_lines(code: Code) -> bool:
 
 def _above(comment: str, indent: str) -> list[str]:
     return [f"{indent}# {_shown(comment)}"] if comment else []
-
-
-def split_code(split: str) -> Code:
-    """A split of the data that a plan names."""
-    return "data.train" if split == "train" else "data.val"

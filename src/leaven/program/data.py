@@ -1,8 +1,8 @@
 """The function that builds the data."""
 
-from leaven.plan.plan import NumberOutputs, Plan, Transforms
+from leaven.plan.plan import NumberOutputs, Plan, ReadData, Transforms
 from leaven.program.code import ARGS, Code, Function, Item, call, listing, statement
-from leaven.program.values import Values, cite, cite_call
+from leaven.program.values import Values, cite_all, cite_call
 
 
 def build_data(plan: Plan, values: Values) -> Function:
@@ -13,13 +13,7 @@ def build_data(plan: Plan, values: Values) -> Function:
 
 def _body(plan: Plan, values: Values) -> list[str]:
     data = plan.data
-    lines: list[str] = []
-    names = ("transform", "transform") if data.is_same else ("train_transform", "eval_transform")
-    if data.eval.is_tokenizing:
-        names = ("tokenize", "tokenize")
-    if not data.is_same:
-        lines += transform_lines(names[0], data.train, values)
-    lines += transform_lines(names[1], data.eval, values)
+    names, lines = transforms(data, values)
     if isinstance(plan.task.predicts, NumberOutputs):
         lines.append("    # the numbers are standardised for training; scores are in their own units")
     lines += statement("dataset = ", values.call(data.source), cite_call(data.source))
@@ -33,11 +27,19 @@ def _body(plan: Plan, values: Values) -> list[str]:
         Item(names[1], "eval_transform="),
         *values.items(data.loading),
     ]
-    cited = cite(*(reason for each in data.loading for reason in each.because))
-    return [*lines, *statement("return ", call(values.runtime("Data"), *items), cited)]
+    return [*lines, *statement("return ", call(values.runtime("Data"), *items), cite_all(data.loading))]
 
 
-def transform_lines(name: str, transforms: Transforms, values: Values) -> list[str]:
+def transforms(data: ReadData, values: Values) -> tuple[tuple[str, str], list[str]]:
+    """The variables of the transforms of training and evaluation, and the lines that define them."""
+    names = ("transform", "transform") if data.is_same else ("train_transform", "eval_transform")
+    if data.eval.is_tokenizing:
+        names = ("tokenize", "tokenize")
+    first = [] if data.is_same else _transform_lines(names[0], data.train, values)
+    return names, [*first, *_transform_lines(names[1], data.eval, values)]
+
+
+def _transform_lines(name: str, transforms: Transforms, values: Values) -> list[str]:
     """The transforms; where they come from one place, it is cited once."""
     if transforms.is_tokenizing:
         (call_,) = transforms.calls

@@ -18,6 +18,7 @@ _HELPERS = (  # in the order in which they are written
     *("failures", "seeding", "samples", "targets", "tables", "python_datasets", "named_datasets", "splits", "batches"),
     *("texts", "masks", "model", "freezing", "schedules", "run", "scoring", "batch_norm", "teacher", "pruning"),
 )
+_PLAIN_MODULES = tuple(f"{PLAIN}.{name}" for name in _HELPERS)
 _REPLACED = ("runtime", "tasks", "techniques")  # the rooms whose definitions those of `plain` stand in for
 _OPEN_BASES = {"Dataset", "Exception", "NamedTuple", "Protocol", "SystemExit"}  # call nothing but methods with __
 
@@ -75,17 +76,12 @@ def find(target: str, without: Collection[str] = ()) -> Definition:
     """The definition of that full name: the plain one if there is one."""
     module, _, name = target.rpartition(".")
     if module.split(".")[1] in _REPLACED:
-        for plain in plain_modules():
+        for plain in _PLAIN_MODULES:
             if plain not in without and name in (definitions := read_module(plain).definitions):
                 return definitions[name]
     while name not in (read := read_module(module)).definitions:
         module, name = read.imports[name] if name in read.imports else (read.imports["*"][0], name)
     return read.definitions[name]
-
-
-@cache
-def plain_modules() -> tuple[str, ...]:
-    return tuple(f"{PLAIN}.{name}" for name in _HELPERS)
 
 
 class _Copying:
@@ -119,7 +115,7 @@ class _Copying:
 
     def in_order(self) -> Iterator[Definition]:
         """The definitions, each module after those that it uses."""
-        plain = [name for name in plain_modules() if name in self._uses]
+        plain = [name for name in _PLAIN_MODULES if name in self._uses]
         for name in dict.fromkeys(each for module in (*plain, *self._uses) for each in self._after(module)):
             yield from (self.written[one] for one in read_module(name).definitions.values() if one in self.written)
 
@@ -138,8 +134,10 @@ class _Copying:
         is_plain = found.module.startswith(PLAIN)
         if isinstance(node, ast.ClassDef) and not (is_plain and self._is_whole) and _is_ours(node, module):
             for member in reversed(node.body):
-                name = _member(member, is_plain=is_plain)
-                if name and not name.startswith("__") and name != "forward" and name not in self._needed:
+                has_default = is_plain and getattr(member, "value", None) is not None  # an attribute
+                name = _defined(member)
+                is_optional = bool(name) and (has_default or isinstance(member, ast.FunctionDef))
+                if is_optional and not name.startswith("__") and name not in {"forward", *self._needed}:
                     first, end = _first_line(member, lines), member.end_lineno or len(lines)
                     is_followed = bool("".join(lines[end : end + 1]).strip())  # in a group
                     while not is_followed and not lines[first - 2].strip():
@@ -161,16 +159,6 @@ def _class(name: str, module: Module) -> tuple[ast.ClassDef, Module]:
     (node,) = ast.parse("\n".join(found.lines)).body
     assert isinstance(node, ast.ClassDef)
     return node, read_module(found.module)
-
-
-def _member(node: ast.stmt, *, is_plain: bool) -> str:
-    """The name of a method, or of an attribute with a default, that may be left out."""
-    match node:
-        case ast.FunctionDef(name=name):
-            return name
-        case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr()) | ast.Assign(targets=[ast.Name(id=name)]):
-            return name if is_plain else ""
-    return ""
 
 
 # -- modules

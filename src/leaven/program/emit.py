@@ -15,7 +15,6 @@ from leaven.program.code import (
     flat,
     listing,
     mapping,
-    split_code,
     statement,
     text,
 )
@@ -25,10 +24,9 @@ from leaven.program.model import build_model
 from leaven.program.names import Names, function_names, with_free_names
 from leaven.program.phases import phase_functions
 from leaven.program.techniques import teacher_functions
-from leaven.program.values import Values, cite
+from leaven.program.values import Values, cite, cite_all
 from leaven.terminal.visible import visible
 
-_BUILT = ("data", "model")
 _TYPES = {"int": "int", "float": "float"}
 
 
@@ -89,23 +87,23 @@ def own_modules(plan: Plan, values: Values) -> list[str]:
 # -- arguments
 
 
-def described(plan: Plan) -> Code:
-    """The parser of a program, with what `--help` prints first."""
-    told = visible(plan.summary) or f"{visible(plan.name)}.leaven"
-    return call("argparse.ArgumentParser", description=text(told))
+def parser(plan: Plan, values: Values) -> list[str]:
+    """The lines that make the parser of the command line, with the `arg`s that the program uses."""
+    told = visible(plan.summary) or f"{visible(plan.name)}.leaven"  # what `--help` prints first
+    lines = statement("parser = ", call("argparse.ArgumentParser", description=text(told)))
+    for arg in plan.args:
+        if arg.name in values.used_args and arg.name != "output":  # every program has that one
+            lines += statement("", _flag(arg, values), cite(*arg.because))
+    return lines
 
 
 def _parse_args(plan: Plan, values: Values) -> Function:
-    lines = statement("parser = ", described(plan))
-    for arg in plan.args:
-        if arg.name in values.used_args and arg.name != "output":  # every program has that one
-            lines += statement("", flag(arg, values), cite(*arg.because))
     parsed = call(values.runtime("parse"), "parser", output=values.value(plan.output.value))
-    lines += statement("return ", parsed, cite(*plan.output.because))
+    lines = [*parser(plan, values), *statement("return ", parsed, cite(*plan.output.because))]
     return Function("parse_args", (), "argparse.Namespace", lines)
 
 
-def flag(arg: ProgramArg, values: Values) -> Code:
+def _flag(arg: ProgramArg, values: Values) -> Code:
     items: list[Item] = [Item(text(f"--{arg.name.replace('_', '-')}"))]
     if values.names.arg(arg.name) != arg.name:
         items.append(Item(text(values.names.arg(arg.name)), "dest="))
@@ -134,12 +132,12 @@ def deterministic(plan: Plan, values: Values) -> list[str]:
     return statement("", call("torch.use_deterministic_algorithms", "True"), cite(*plan.deterministic.because))
 
 
-def building_and_training(
-    plan: Plan, values: Values, functions: Mapping[str, Function], around: Code = ""
-) -> list[str]:
-    """The lines of `main` that build data, model and metrics and call the phases: several of them `around` a block."""
-    built = {name: flat(call(f"build_{name}", *functions[f"build_{name}"].given())) for name in _BUILT}
-    lines = [*(f"    {name} = {code}" for name, code in built.items()), *_metrics(plan, values)]
+def _building(plan: Plan, values: Values, functions: Mapping[str, Function]) -> list[str]:
+    """The lines of `main` that build data, model and metrics."""
+    built = {name: flat(call(f"build_{name}", *functions[f"build_{name}"].given())) for name in ("data", "model")}
+    lines = [f"    {name} = {code}" for name, code in built.items()]
+    with values.in_place(FROM_DATA):
+        lines += metrics(plan, values, f": {values.task('Metrics')}")
     if plan.data.measured_batch is not None:
         chosen = call("run.choose_batch_size", "model", "data")
         cited = cite(*plan.data.measured_batch.because)
@@ -150,47 +148,50 @@ def building_and_training(
         if one.approximate is not None:
             named["exact"] = "False"
             comment = cite(*one.approximate.because) or comment
-        lines += statement("", call("run.store_decoded", split_code(one.split), **named), comment)
-    lines.append("")
-    is_block = bool(around) and len(plan.phases) > 1
-    lines += statement("with ", around, "`--finish` leaves it early", suffix=":") if is_block else []
-    before = values.names.models_before
-    for phase, name in zip(plan.phases, function_names(plan), strict=True):
-        if phase.is_remembered:
-            copied = call(values.runtime("frozen_copy"), "model")
-            lines += statement(f"{before[phase.name]} = ", copied, depth=1 + is_block)
-        given = [parameter.partition(":")[0] for parameter in functions[name].parameters]
-        lines += statement("", call(name, *given), depth=1 + is_block)
+        lines += statement("", call("run.store_decoded", f"data.{one.split}", **named), comment)
     return lines
 
 
-def _metrics(plan: Plan, values: Values) -> list[str]:
-    with values.in_place(FROM_DATA):
-        entries: dict[str, Code] = {metric.name: values.call(metric.call) for metric in plan.metrics}
-    cited = cite(*(reason for metric in plan.metrics for reason in metric.call.because))
-    typed = "" if entries else f": {values.task('Metrics')}"
-    return statement(f"metrics{typed} = ", mapping(entries), cited)
+def training(plan: Plan, values: Values, functions: Mapping[str, Function], depth: int = 1) -> list[str]:
+    """The lines of `main` that call the phases."""
+    lines: list[str] = []
+    for phase, name in zip(plan.phases, function_names(plan), strict=True):
+        if phase.is_remembered:
+            copied = call(values.runtime("frozen_copy"), "model")
+            lines += statement(f"{values.names.models_before[phase.name]} = ", copied, depth=depth)
+        given = [parameter.partition(":")[0] for parameter in functions[name].parameters]
+        lines += statement("", call(name, *given), depth=depth)
+    return lines
+
+
+def metrics(plan: Plan, values: Values, typed: str = "") -> list[str]:
+    """The line that makes the metrics; where there are none, it says of which type they would be."""
+    entries: dict[str, Code] = {metric.name: values.call(metric.call) for metric in plan.metrics}
+    cited = cite_all(metric.call for metric in plan.metrics)
+    return statement(f"metrics{'' if entries else typed} = ", mapping(entries), cited)
 
 
 def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Function:
-    cited = cite(*(reason for each in plan.run.arguments for reason in each.because))
     lines = [
         *deterministic(plan, values),
         "    args = parse_args()",
-        *statement("run = ", values.call(plan.run, "args"), cited),
+        *statement("run = ", values.call(plan.run, "args"), cite_all(plan.run.arguments)),
+        *_building(plan, values, functions),
+        "",
     ]
-    around = call("run.training", *(text(phase.name) for phase in plan.phases))
-    lines += building_and_training(plan, values, functions, around)
+    if is_block := len(plan.phases) > 1:
+        around = call("run.training", *(text(phase.name) for phase in plan.phases))
+        lines += statement("with ", around, "`--finish` leaves it early", suffix=":")
+    lines += training(plan, values, functions, depth=1 + is_block)
+    lines += ["", "    run.load_best(model)", *tested(plan, values), "    run.finish(scores)", *merged(plan, values)]
     saved = call(values.imports.use("leaven.bundle.save_run"), "run", "model", "data", "scores")
-    lines += ["", "    run.load_best(model)", *tested(plan, values), "    run.finish(scores)"]
-    return Function("main", (), "None", [*lines, *merged(plan, values), *statement("", saved)])
+    return Function("main", (), "None", [*lines, *statement("", saved)])
 
 
 def tested(plan: Plan, values: Values) -> list[str]:
     """The scores on the test split, by the same step as in the validation of the last phase."""
     own = plan.phases[-1].override("eval_step")
-    step: dict[str, Code] = {"step": values.names.user(own.function)} if own is not None else {}
-    evaluated = call(values.task("evaluate"), "run", "model", "data.test", "metrics", **step)
+    evaluated = values.evaluation("model", "data.test", own=own)
     return statement("scores = ", evaluated, cite(*own.because) if own is not None else "")
 
 

@@ -4,9 +4,11 @@ from collections.abc import Iterable
 
 from leaven.plan.plan import TrainPhase
 from leaven.plan.values import Because
-from leaven.program.code import INDENT, Bracketed, Code, Item, call, commented, flat, listing, statement, text
+from leaven.program.code import INDENT, Bracketed, Code, Item, call, commented, flat, paths, statement, text
 from leaven.program.techniques import Used, calls, taught, variables
 from leaven.program.values import Values, cite
+
+_NEXT_RATE = "schedule.step()"
 
 
 def loop(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared: bool) -> list[str]:
@@ -29,21 +31,22 @@ def loop(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared
         *indented(batch_lines(phase, techniques, values, model), 3),
         *_end_of_epoch(phase, techniques, values, model, data, run="phase.run" if is_shared else "run"),
         *indented(calls(techniques, "at_end"), 1),
-        *values.finish(phase, **finish),
+        *statement("", call("phase.finish", **finish)),
     ]
 
 
 def is_shareable(phase: TrainPhase, techniques: list[Used]) -> bool:
-    """Whether the loop needs nothing that only the function of its phase has."""
+    """Whether a phase has a loop, which needs nothing that only the function of its phase has."""
     is_plain = phase.early_stop is None and not phase.unfreeze_later and phase.schedule.stepped_by != "score"
-    return is_plain and not any(one.is_in_loop for one in techniques)
+    is_loop = phase.trains and phase.solver is None
+    return is_loop and is_plain and not any(one.is_in_loop for one in techniques)
 
 
 def unfreeze_later(phase: TrainPhase, values: Values, epoch: str = "epoch") -> list[str]:
     """The line that unfreezes layers in the middle of a phase."""
     if not phase.unfreeze_later:
         return []
-    later = [Bracketed("(", (Item(values.value(w.at.value)), Item(_paths(w.paths))), ")") for w in phase.unfreeze_later]
+    later = [Bracketed("(", (Item(values.value(w.at.value)), Item(paths(w.paths))), ")") for w in phase.unfreeze_later]
     norms = phase.unfreeze_later[0].norms
     named: dict[str, Code] = {"norms": word_or_paths(norms)} if norms != "frozen" else {}
     cited = cite(*(reason for one in phase.unfreeze_later for reason in one.because))
@@ -51,13 +54,9 @@ def unfreeze_later(phase: TrainPhase, values: Values, epoch: str = "epoch") -> l
     return statement("", code, cited, depth=2)
 
 
-def _paths(paths: Iterable[str]) -> Code:
-    return listing(*(text(path) for path in paths))
-
-
 def word_or_paths(layers: str | tuple[str, ...]) -> Code:
     """A word for all layers, or the paths of some."""
-    return text(layers) if isinstance(layers, str) else _paths(layers)
+    return text(layers) if isinstance(layers, str) else paths(layers)
 
 
 def indented(lines: Iterable[str], depth: int) -> list[str]:
@@ -77,7 +76,10 @@ def batch_lines(phase: TrainPhase, techniques: list[Used], values: Values, model
         return [*first, *loss, cited_line(backward, phase.accumulate.because), *steps, _log(phase, values)]
     graph = {"create_graph": "True"} if phase.optimizer.is_second_order else {}
     backward = flat(values.backward("loss", **graph))
-    return [*first, *_around([*loss, backward], techniques), *steps, _log(phase, values)]
+    computed = [*loss, backward]
+    for line in calls(techniques, "around_step"):  # as often as a technique asks for
+        computed = [f"for _ in {line}:", *indented(computed, 1)]
+    return [*first, *computed, *steps, _log(phase, values)]
 
 
 def _log(phase: TrainPhase, values: Values) -> str:
@@ -97,13 +99,6 @@ def _loss(phase: TrainPhase, techniques: list[Used], values: Values, model: str)
     if not changed:
         return [f"loss = criterion({model}(inputs), targets)"]
     return [f"outputs = {model}(inputs)", "loss = criterion(outputs, targets)", *changed]
-
-
-def _around(lines: list[str], techniques: list[Used]) -> list[str]:
-    """Forward and backward as often as a technique asks for."""
-    for line in calls(techniques, "around_step"):
-        lines = [f"for _ in {line}:", *indented(lines, 1)]
-    return lines
 
 
 def _closure(loss: list[str], values: Values) -> list[str]:
@@ -129,7 +124,7 @@ def _step_lines(phase: TrainPhase, techniques: list[Used], values: Values) -> li
     if not phase.optimizer.needs_closure:
         lines += ["optimizer.step()", "optimizer.zero_grad()"]
     if phase.schedule.stepped_by == "step":
-        lines.append("schedule.step()")
+        lines.append(_NEXT_RATE)
     if phase.schedule.stepped_by == "score" and phase.schedule.warms_up:
         lines.append("schedule.warm_up()")
     return [*lines, *calls(techniques, "after_step")]
@@ -139,23 +134,13 @@ def _end_of_epoch(
     phase: TrainPhase, techniques: list[Used], values: Values, model: str, data: str, *, run: str
 ) -> list[str]:
     averaged = [f"averaged = {line}" for line in calls(techniques, "model_for_eval")]
-    arguments: list[Code] = [run, "averaged" if averaged else model, f"{data}.val", "metrics"]
-    arguments += [] if phase.loss_by_model else ["criterion"]
-    cited = ""
-    if (own := phase.override("eval_step")) is not None:
-        arguments.append(f"step={values.names.user(own.function)}")
-        cited = cite(*own.because)
-    scores = call(values.task("evaluate"), *arguments)
+    own = phase.override("eval_step")
+    criterion = "" if phase.loss_by_model else "criterion"
+    scores = values.evaluation("averaged" if averaged else model, f"{data}.val", criterion, own, run)
+    cited = cite(*own.because) if own is not None else ""
     more: dict[str, Code] = {"weights": "averaged"} if averaged else {}
-    rest: list[str] = []
-    if phase.schedule.stepped_by == "epoch":
-        rest.append("schedule.step()")
-    if phase.schedule.stepped_by == "score":
-        rest.append(f"schedule.step(scores[{text(phase.schedule.score)}])")
-    rest += calls(techniques, "after_epoch")
-    if (own := phase.override("after_epoch")) is not None:
-        rest.append(cited_line(f"{values.names.user(own.function)}(phase, {model}, scores)", own.because))
-    if phase.schedule.stepped_by == "score" or own is not None or any(one.has("after_epoch") for one in techniques):
+    rest = after_epoch(phase, techniques, values, model)
+    if any(line != _NEXT_RATE for line in rest):  # it needs the scores
         ended = [
             *statement("scores = ", scores, cited, depth=2),
             *statement("", call("phase.end_epoch", "scores", **more), depth=2),
@@ -163,6 +148,19 @@ def _end_of_epoch(
     else:
         ended = statement("", call("phase.end_epoch", scores, **more), cited, depth=2)
     return [*indented(averaged, 2), *ended, *indented(rest, 2)]
+
+
+def after_epoch(phase: TrainPhase, techniques: list[Used], values: Values, model: str) -> list[str]:
+    """The lines after an epoch has its scores: schedule, techniques, and the user's code."""
+    lines: list[str] = []
+    if phase.schedule.stepped_by == "epoch":
+        lines.append(_NEXT_RATE)
+    if phase.schedule.stepped_by == "score":
+        lines.append(f"schedule.step(scores[{text(phase.schedule.score)}])")
+    lines += calls(techniques, "after_epoch")
+    if (own := phase.override("after_epoch")) is not None:
+        lines.append(cited_line(f"{values.names.user(own.function)}(phase, {model}, scores)", own.because))
+    return lines
 
 
 def cited_line(line: str, reasons: Iterable[Because]) -> str:

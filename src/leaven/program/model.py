@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from leaven.plan.plan import BuildModel, Chain, FileWeights, PublishedInputs, StarterWeights, StoredInputs
-from leaven.program.code import ARGS, Code, Function, Item, call, listing, statement, text
+from leaven.program.code import ARGS, Code, Function, Item, call, paths, statement, text
 from leaven.program.values import Values, cite, cite_call
 
 
@@ -40,10 +40,10 @@ def _built(model: BuildModel, values: Values) -> tuple[Code, str]:
 
 
 def _weights(model: BuildModel, values: Values) -> list[str]:
-    new: dict[str, Code] = {"new": listing(*(text(path) for path in model.new))} if model.new else {}
+    new: dict[str, Code] = {"new": paths(model.new)} if model.new else {}
     file: Code
     match model.weights:
-        case StarterWeights(package) if not model.loads_itself:
+        case StarterWeights(package) if model.by != "transformers":  # which loads them itself
             file = values.packaged(package)
         case FileWeights(place):
             file = values.value(place)

@@ -13,7 +13,7 @@ from keyword import iskeyword
 from pathlib import Path
 from unicodedata import normalize
 
-from leaven.plan.plan import Plan, TrainPhase
+from leaven.plan.plan import Plan
 
 _ARGUMENTS = Path(__file__).parents[1] / "runtime" / "run" / "arguments.py"  # what every program adds to its `args`
 _STAND_IN = "__stand_in_"
@@ -24,7 +24,7 @@ def function_names(plan: Plan) -> list[str]:
     """The names of the functions of the phases: `train_fine_tune`; where there is only one phase, `train`."""
     if len(plan.phases) == 1:
         return [SHARED]
-    slugs = [_slug(phase) for phase in plan.phases]
+    slugs = [re.sub(r"\W+", "_", each.name.lower(), flags=re.ASCII).strip("_") or "phase" for each in plan.phases]
     found: list[str] = []
     for number, slug in enumerate(slugs, 1):
         name = f"{SHARED}_{slug}" if slugs.count(slug) == 1 else f"{SHARED}_{slug}_{number}"
@@ -38,10 +38,6 @@ def models_before(plan: Plan) -> dict[str, str]:
     """The variables that hold the model as it was when a phase began, by the name of that phase."""
     named = zip(plan.phases, function_names(plan), strict=True)
     return {each.name: f"model_before{name.removeprefix(SHARED)}" for each, name in named if each.is_remembered}
-
-
-def _slug(phase: TrainPhase) -> str:
-    return re.sub(r"\W+", "_", phase.name.lower(), flags=re.ASCII).strip("_") or "phase"
 
 
 def with_free_names(plan: Plan, write: Callable[["Names"], str]) -> str:

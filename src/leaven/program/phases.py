@@ -15,8 +15,8 @@ from leaven.program.code import (
     Item,
     call,
     docstring,
-    listing,
     mapping,
+    paths,
     statement,
     text,
 )
@@ -34,15 +34,18 @@ from leaven.program.techniques import (
     variables,
     with_state,
 )
-from leaven.program.values import Values, cite, cite_call, cite_or_explain
+from leaven.program.values import Values, cite, cite_all, cite_call, cite_or_explain
+
+_SETUP = "devices, precision; an interrupted run resumes here"
 
 
 def phase_functions(plan: Plan, values: Values, teachers: Teachers) -> list[Function]:
     """The functions of the phases, after the loop that several of them share."""
-    shared = _shared_loop(plan, values)
+    loops = [_loop_to_share(phase, values) for phase in plan.phases]
+    shared = most_shared(loops)
     functions = [
-        _phase_function(name, phase, plan, values, teachers, shared)
-        for name, phase in zip(function_names(plan), plan.phases, strict=True)
+        _phase_function(name, phase, plan, values, teachers, shared, is_sharing=bool(shared) and lines == shared)
+        for name, phase, lines in zip(function_names(plan), plan.phases, loops, strict=True)
     ]
     return [*([_shared_function(shared, plan, values)] if shared else []), *functions]
 
@@ -50,19 +53,18 @@ def phase_functions(plan: Plan, values: Values, teachers: Teachers) -> list[Func
 # -- the shared loop
 
 
-def _shared_loop(plan: Plan, values: Values) -> list[str]:
+def most_shared(loops: list[list[str]]) -> list[str]:
     """The loop of most phases, if it is that of several."""
-    loops = [_loop_to_share(phase, values) for phase in plan.phases]
     found = max(loops, key=lambda lines: loops.count(lines) if lines else 0)
     return found if loops.count(found) > 1 else []
 
 
 def _loop_to_share(phase: TrainPhase, values: Values) -> list[str]:
     techniques = used_in(phase, values.names)
-    if not phase.trains or phase.solver is not None or not is_shareable(phase, techniques):
+    if not is_shareable(phase, techniques):
         return []
     with values.noting() as names:
-        begun = _begin(phase, [], values, "model", values.what_setup_does)
+        begun = _begin(phase, [], values, "model", _SETUP)
         lines = [*begun, *loop(phase, techniques, values, is_shared=True)]
     return [] if names else lines
 
@@ -83,12 +85,6 @@ def _shared_function(lines: list[str], plan: Plan, values: Values) -> Function:
     return Function(SHARED, parameters, "None", [*summary, *lines])
 
 
-def given_to_loop(phase: TrainPhase) -> tuple[str, ...]:
-    """What the shared loop is given."""
-    criterion = () if phase.loss_by_model else ("criterion",)
-    return ("phase", *variables(phase), *criterion, "optimizer", "schedule", "metrics")
-
-
 def _begin(phase: TrainPhase, techniques: list[Used], values: Values, model: str, comment: str) -> list[str]:
     own = ["criterion"] if phase.has_own_loss else []
     state: dict[str, Code] = {name: name for name in (*own, *with_state(techniques))}
@@ -100,22 +96,25 @@ def _begin(phase: TrainPhase, techniques: list[Used], values: Values, model: str
 
 
 def _phase_function(
-    name: str, phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, shared: list[str]
+    name: str, phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, shared: list[str], *, is_sharing: bool
 ) -> Function:
-    is_sharing = bool(shared) and _loop_to_share(phase, values) == shared
     with values.noting() as names:
         body = _body(phase, plan, values, teachers, shared, is_sharing=is_sharing)
-    parameters = [
-        f"run: {values.runtime('Run')}",
-        "model: nn.Module",
-        f"data: {values.runtime('Data')}",
-        f"metrics: {values.task('Metrics')}",
-    ]
+    types = (values.runtime("Run"), values.runtime("Data"), values.task("Metrics"))
+    return phase_function(name, phase, values, types, names, body)
+
+
+def phase_function(
+    name: str, phase: TrainPhase, values: Values, types: tuple[str, str, str], names: set[str], body: list[str]
+) -> Function:
+    """The function of a phase, whose body uses these names; `types` are those of the run, the data and the metrics."""
+    run, data, metrics = types
+    parameters = [f"run: {run}", "model: nn.Module", f"data: {data}", f"metrics: {metrics}"]
     if "args" in names:
         parameters.append(ARGS)
     parameters += [f"{variable}: nn.Module" for variable in values.names.models_before.values() if variable in names]
     local = [f"    {variable} = {code}" for variable, code in FROM_DATA.items() if variable in names]
-    summary = docstring(phase_summary(phase), depth=1)
+    summary = docstring(_phase_summary(phase), depth=1)
     return Function(name, tuple(parameters), "None", [*summary, *local, *body])
 
 
@@ -124,35 +123,37 @@ def _body(
 ) -> list[str]:
     techniques = used_in(phase, values.names)
     model, data = variables(phase)
-    if not phase.trains:
-        techniques = [one for one in techniques if one.prepares]
     built, teachers = built_once(techniques, values, teachers)
-    lines = [*on_data(techniques, values, teachers), *_views(phase, values), *_phase(phase, values)]
-    lines += [*built, *preparation(phase, techniques, values, teachers), *freezing(phase, values)]
+    lines = on_data(techniques, values, teachers)
+    if phase.views is not None:
+        views = call("data.with_views", values.value(phase.views.value))
+        lines += statement("data = ", views, cite(*phase.views.because))
+    lines += [
+        *_phase(phase, values),
+        *built,
+        *preparation(phase, techniques, values, teachers),
+        *freezing(phase, values),
+    ]
     lines += _measured(phase, "precision", call("phase.choose_precision", text("32-true"), text("bf16-mixed")))
     if phase.stored:
         lines += _frozen_once(phase, plan)
     lines += _measured(phase, "compile", call("phase.compile_if_faster", model))
     if not phase.trains:
-        return [*lines, *(f"    {line}" for line in calls(techniques, "at_end")), *values.finish(phase)]
+        return [*lines, *(f"    {line}" for line in calls(techniques, "at_end")), "    phase.finish()"]
     if phase.solver is not None:
-        return [*lines, *build_criterion(phase, values), *_solve(phase, phase.solver, values)]
-    lines += [
-        *build_criterion(phase, values),
-        *build_optimizer(phase, techniques, values, teachers),
-        *statement("schedule = ", values.call(phase.schedule.call), cite_call(phase.schedule.call)),
-        *(line for one in techniques if one.is_made_last for line in made(one, values, teachers)),
-        *taught(techniques, data)[0],
-    ]
+        return [*lines, *_criterion(phase, values), *_solve(phase, phase.solver, values)]
+    lines += [*build_for_loop(phase, techniques, values, teachers), *taught(techniques, data)[0]]
     if is_sharing:
-        return [*lines, *statement("", call(SHARED, *given_to_loop(phase)))]
+        criterion = [] if phase.loss_by_model else ["criterion"]
+        given = ("phase", model, data, *criterion, "optimizer", "schedule", "metrics")
+        return [*lines, *statement("", call(SHARED, *given))]
     explained = next(each for each in plan.phases if each.trains and each.solver is None) is phase and not shared
-    comment = values.what_setup_does if explained else ""  # once in a program
+    comment = _SETUP if explained else ""  # once in a program
     begun = _begin(phase, techniques, values, model, comment)
     return [*lines, *begun, "", *loop(phase, techniques, values, is_shared=False)]
 
 
-def phase_summary(phase: TrainPhase) -> str:
+def _phase_summary(phase: TrainPhase) -> str:
     """`Phase "head" (line 5): 10 epochs; 12,810 of 3,383,818 parameters trainable.`."""
     place = cite(*phase.because)
     told = f'Phase "{phase.name}"{f" ({place})" if place else ""}: {_length(phase)}'
@@ -168,24 +169,11 @@ def _length(phase: TrainPhase) -> str:
     return phase.epochs.text if is_known else "as many epochs as the command line says"
 
 
-def _views(phase: TrainPhase, values: Values) -> list[str]:
-    if phase.views is None:
-        return []
-    return statement("data = ", call("data.with_views", values.value(phase.views.value)), cite(*phase.views.because))
-
-
 def _phase(phase: TrainPhase, values: Values) -> list[str]:
-    named: dict[str, Code] = {"epochs": values.value(phase.epochs.value)}
-    reasons = list(phase.epochs.because)
-    if phase.accumulate is not None:
-        named["accumulate"] = values.value(phase.accumulate.value)
-        reasons += phase.accumulate.because
-    if phase.precision is not None:
-        named["precision"] = values.value(phase.precision.value)
-    if phase.compile is not None:
-        named["compile"] = values.value(phase.compile.value)
-        reasons += phase.compile.because
-    return statement("phase = ", values.phase(phase, **named), cite(*reasons))
+    settings = [each for each in (phase.epochs, phase.accumulate, phase.precision, phase.compile) if each is not None]
+    named = {each.name: values.value(each.value) for each in settings}
+    made = call("run.phase", text(phase.name), "model", "data", **named)
+    return statement("phase = ", made, cite_all(each for each in settings if each is not phase.precision))
 
 
 def preparation(phase: TrainPhase, techniques: list[Used], values: Values, teachers: Teachers) -> list[str]:
@@ -194,8 +182,8 @@ def preparation(phase: TrainPhase, techniques: list[Used], values: Values, teach
     for one in sorted(phase.steps, key=lambda step: step not in phase.preparations):
         if isinstance(one, Reinitialise):
             more: dict[str, Code] = {} if one.method == "default" else {"method": text(one.method)}
-            paths = listing(*(text(path) for path in one.paths))
-            lines += statement("", call(values.runtime("reinit"), "model", paths, **more), cite(*one.because))
+            code = call(values.runtime("reinit"), "model", paths(one.paths), **more)
+            lines += statement("", code, cite(*one.because))
             continue
         used = next((each for each in techniques if each.use is one), None)
         if used is not None and used.is_made_first:
@@ -233,7 +221,17 @@ def _measured(phase: TrainPhase, name: str, code: Code) -> list[str]:
     return statement("", code, ": ".join(filter(None, [*cited, *comment]))) if found else []
 
 
-def build_criterion(phase: TrainPhase, values: Values) -> list[str]:
+def build_for_loop(phase: TrainPhase, techniques: list[Used], values: Values, teachers: Teachers) -> list[str]:
+    """The lines that build what the loop needs: criterion, optimizer, schedule, and the techniques in it."""
+    return [
+        *_criterion(phase, values),
+        *_optimizer(phase, techniques, values, teachers),
+        *statement("schedule = ", values.call(phase.schedule.call), cite_call(phase.schedule.call)),
+        *(line for one in techniques if one.is_made_last for line in made(one, values, teachers)),
+    ]
+
+
+def _criterion(phase: TrainPhase, values: Values) -> list[str]:
     if phase.loss_by_model:
         return []
     suffix = ".to(run.device)" if phase.loss_has_tensors else ""
@@ -245,9 +243,8 @@ def _solve(phase: TrainPhase, solver: SolveHead, values: Values) -> list[str]:
     settings = {each.name: values.value(each.value) for each in solver.settings}
     model, data = variables(phase)
     made = call(values.runtime("HeadSolver"), "phase", model, data, "criterion", **settings)
-    evaluate = values.task("evaluate")
-    rated = call("solver.rate", call(evaluate, "run", "head", "solver.val", "metrics", "criterion"))
-    scores = call(evaluate, "run", model, f"{data}.val", "metrics", "criterion")
+    rated = call("solver.rate", values.evaluation("head", "solver.val", "criterion"))
+    scores = values.evaluation(model, f"{data}.val", "criterion")
     return [
         *statement("solver = ", made, cite(*solver.because)),
         "",
@@ -256,11 +253,11 @@ def _solve(phase: TrainPhase, solver: SolveHead, values: Values) -> list[str]:
         *statement("", rated, depth=3),
         *statement("", call("phase.log", "solver.use_best()"), depth=2),
         *statement("", call("phase.end_epoch", scores), depth=2),
-        *values.finish(phase),
+        "    phase.finish()",
     ]
 
 
-def build_optimizer(phase: TrainPhase, techniques: list[Used], values: Values, teachers: Teachers) -> list[str]:
+def _optimizer(phase: TrainPhase, techniques: list[Used], values: Values, teachers: Teachers) -> list[str]:
     optimizer = phase.optimizer
     parameters = values.trainable()
     if optimizer.groups:
@@ -279,6 +276,5 @@ def build_optimizer(phase: TrainPhase, techniques: list[Used], values: Values, t
 
 
 def _group(group: ParameterGroup, values: Values) -> Item:
-    paths = listing(*(text(path) for path in group.paths))
     settings = mapping({setting.name: values.value(setting.value) for setting in group.settings})
-    return Item(Bracketed("(", (Item(paths), Item(settings)), ")"), comment=cite(*group.because))
+    return Item(Bracketed("(", (Item(paths(group.paths)), Item(settings)), ")"), comment=cite(*group.because))

@@ -1,11 +1,13 @@
 """The lines that build the data of a standalone program, and the kind of splits that it has."""
 
+from dataclasses import replace
+
 from leaven.plan.plan import NumberOutputs, Plan
 from leaven.plan.values import Argument, Call
 from leaven.program.code import Code, Item, call, listing, statement
-from leaven.program.data import transform_lines
-from leaven.program.plain_values import PlainValues, partial_of, skips
-from leaven.program.values import cite, cite_call
+from leaven.program.data import transforms
+from leaven.program.plain_values import PlainValues, skips
+from leaven.program.values import cite_all, cite_call
 
 DIGITS = "leaven.runtime.digits"
 _TABLE, _IMAGE_FOLDER = "leaven.runtime.table", "leaven.runtime.image_folder"
@@ -17,42 +19,24 @@ _FEWEST = 5  # percent for training, with which no class of the digits runs out 
 
 def data_lines(plan: Plan, values: PlainValues) -> tuple[list[str], list[str]]:
     """The lines that define the kind of splits, where it is of several, and those that build the data."""
-    kind, defined = _kind(plan, values)
-    return defined, _body(plan, values, kind)
-
-
-def may_be_empty(plan: Plan) -> bool:
-    """Whether a split may have no samples; the splits of digits by percentages have some."""
-    return not _is_simple_split(plan)
-
-
-def _body(plan: Plan, values: PlainValues, kind: str) -> list[str]:
-    data = plan.data
-    names = ("transform", "transform") if data.is_same else ("train_transform", "eval_transform")
-    if data.eval.is_tokenizing:
-        names = ("tokenize", "tokenize")
-    lines = [] if data.is_same else transform_lines(names[0], data.train, values)
-    lines += transform_lines(names[1], data.eval, values)
+    data, (kind, defined) = plan.data, _kind(plan, values)
+    names, lines = transforms(data, values)
     lines += _source(plan, values)
     lines += _inputs(plan, values)
     lines += statement("split = ", _split(plan, values), cite_call(data.split))
     if not plan.task.has_one_class and not plan.task.moves_targets:
-        told = (
-            "numbers are standardised; scores are in their own units"
-            if isinstance(plan.task.predicts, NumberOutputs)
-            else ""
-        )
+        is_number = isinstance(plan.task.predicts, NumberOutputs)
+        told = "numbers are standardised; scores are in their own units" if is_number else ""
         lines += statement("samples = ", call(values.plain("targets", "fitted"), "samples", "split"), told)
     options = [each for each in data.loading if each.name not in ("sampler", "on_bad_file", "samples")]
-    items = [
-        *map(Item, (kind, "samples", "split", *names)),
-        *values.items(options),
-    ]
+    items = [*map(Item, (kind, "samples", "split", *names)), *values.items(options)]
     if _has_workers_by_default(plan):
         values.imports.add("import os")
         items.append(Item("min(4, os.cpu_count() or 1)", "workers="))
-    cited = cite(*(reason for each in data.loading for reason in each.because))
-    return [*lines, *statement("data = ", call(values.plain("batches", "Data"), *items), cited)]
+    return defined, [
+        *lines,
+        *statement("data = ", call(values.plain("batches", "Data"), *items), cite_all(data.loading)),
+    ]
 
 
 def _inputs(plan: Plan, values: PlainValues) -> list[str]:
@@ -109,7 +93,7 @@ def _rows(plan: Plan, values: PlainValues) -> Code:
     layout = [each for each in source.arguments if each.name in _LAYOUT]
     if form in ("jsonl", "parquet") or not layout:
         return values.plain("tables", f"{form if form in ('jsonl', 'parquet') else 'csv'}_rows")
-    return partial_of(values, values.plain("tables", "laid_out_rows"), values.items(layout))
+    return values.partial(values.plain("tables", "laid_out_rows"), values.items(layout))
 
 
 def _label(target: Argument, values: PlainValues) -> tuple[Code, list[Item]]:
@@ -131,28 +115,24 @@ def _has_several(reader: Call) -> bool:
 def _other(plan: Plan, values: PlainValues) -> Code:
     source = plan.data.source
     if source.name in ("image_folder", "text_folder"):
-        return values.call(_without(source, "on_bad_file"))
+        kept = tuple(each for each in source.arguments if each.name != "on_bad_file")
+        return values.call(replace(source, arguments=kept))
     if plan.data.is_user and not plan.task.has_one_class:
         return call(values.plain("python_datasets", "user_targets"), *values.items(source.arguments))
     return values.call(source)
 
 
-def _without(source: Call, name: str) -> Call:
-    kept = tuple(each for each in source.arguments if each.name != name)
-    return Call(source.target, kept, source.is_user, source.text, source.because)
-
-
 def _split(plan: Plan, values: PlainValues) -> Code:
     shares = [each for each in plan.data.split.arguments if each.name != "resplit"]
     if plan.data.source.target == DIGITS:
-        name = "split_samples" if _is_simple_split(plan) else "split_by_shares"
+        name = "split_samples" if is_simple_split(plan) else "split_by_shares"
     else:
         name = "split_as_predefined" if plan.data.split.argument("resplit") is None else "split_anew"
     return call(values.plain("splits", name), "samples", *values.items(shares))
 
 
-def _is_simple_split(plan: Plan) -> bool:
-    """Whether all of the digits are split by percentages."""
+def is_simple_split(plan: Plan) -> bool:
+    """Whether all of the digits are split by percentages, so that no split is empty."""
     shares = [plan.data.split.argument(name) for name in ("train", "val", "test")]
     amounts = [each.value for each in shares if each is not None and isinstance(each.value, int | float)]
     if plan.data.source.target != DIGITS or len(amounts) < len(shares):
@@ -165,11 +145,17 @@ def _is_simple_split(plan: Plan) -> bool:
 
 def _kind(plan: Plan, values: PlainValues) -> tuple[str, list[str]]:
     """The class of the splits, and the lines that define it if it is several."""
-    is_text, has_users_code = plan.data.eval.is_tokenizing, _has_users_code(plan)
-    is_seeded = not is_text and (has_users_code or not _transforms(plan) <= _BY_PIXEL)
-    is_balanced = _loading(plan).get("sampler") == "balanced"
+    is_text = plan.data.eval.is_tokenizing
+    calls = [each for part in (plan.data.train, plan.data.eval) for each in part.calls]
+    has_users_code = plan.data.is_user or any(not isinstance(each, Call) or each.is_user for each in calls)
+    is_by_pixel = all(isinstance(each, Call) and each.name in _BY_PIXEL for each in calls)
+    is_seeded = not is_text and (has_users_code or not is_by_pixel)
+    loading = _loading(plan)
+    is_balanced = loading.get("sampler") == "balanced"
+    workers = loading.get("workers")
+    has_workers = _has_workers_by_default(plan) or (isinstance(workers, int) and workers > 0)
     kinds = {
-        "SingleThreadSplit": is_seeded and not _surely_has_workers(plan),
+        "SingleThreadSplit": is_seeded and not has_workers,
         "SeededSplit": is_seeded,
         "SkippingSplit": skips(plan),
         "UserSplit": has_users_code or plan.data.source.name == "torchvision_dataset",
@@ -187,27 +173,7 @@ def _loading(plan: Plan) -> dict[str, object]:
     return {each.name: each.value for each in plan.data.loading}
 
 
-def _skips(plan: Plan) -> bool:
-    return _loading(plan).get("on_bad_file") == "skip"
-
-
-def _transforms(plan: Plan) -> set[str]:
-    calls = [each for part in (plan.data.train, plan.data.eval) for each in part.calls]
-    return {each.name if isinstance(each, Call) else "" for each in calls}
-
-
-def _has_users_code(plan: Plan) -> bool:
-    """Whether samples are read or prepared by the user's code."""
-    calls = [each for part in (plan.data.train, plan.data.eval) for each in part.calls]
-    return plan.data.is_user or any(not isinstance(c, Call) or c.is_user for c in calls)
-
-
 def _has_workers_by_default(plan: Plan) -> bool:
     """Whether images are loaded in processes of their own though the recipe does not say so."""
     is_in_memory = plan.data.source.target == DIGITS or plan.data.eval.is_tokenizing
     return "workers" not in _loading(plan) and not is_in_memory
-
-
-def _surely_has_workers(plan: Plan) -> bool:
-    workers = _loading(plan).get("workers")
-    return _has_workers_by_default(plan) or (isinstance(workers, int) and workers > 0)

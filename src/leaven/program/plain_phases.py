@@ -1,22 +1,21 @@
 """One function per phase of a standalone program, with the loop in it; phases with the same loop share one."""
 
-from leaven.plan.plan import Plan, TrainPhase
+from leaven.plan.plan import Plan, TrainPhase, is_lower_better
 from leaven.plan.values import Argument, Call, Value
-from leaven.program.code import ARGS, FROM_DATA, INDENT, Code, Function, call, docstring, statement, text
-from leaven.program.loop import batch_lines, cited_line, indented, unfreeze_later
+from leaven.program.code import INDENT, Code, Function, call, docstring, statement, text
+from leaven.program.loop import after_epoch, batch_lines, cited_line, indented, is_shareable, unfreeze_later
 from leaven.program.names import SHARED, function_names
-from leaven.program.phases import build_criterion, build_optimizer, freezing, phase_summary, preparation
-from leaven.program.plain_data import may_be_empty
+from leaven.program.phases import build_for_loop, freezing, most_shared, phase_function, preparation
+from leaven.program.plain_data import is_simple_split
 from leaven.program.plain_values import PlainValues, precision_of
-from leaven.program.techniques import Teachers, Used, built_once, calls, made, on_data, used_in, with_state
-from leaven.program.values import cite, cite_call
+from leaven.program.techniques import Teachers, Used, built_once, calls, on_data, used_in, with_state
+from leaven.program.values import cite, cite_all
 
 
 def phase_functions(plan: Plan, values: PlainValues, teachers: Teachers) -> list[Function]:
     """The functions of the phases, after the loop that several of them share."""
     loops = [_loop_to_share(phase, values) for phase in plan.phases]
-    most = max(loops, key=lambda lines: loops.count(lines) if lines else 0)
-    shared = most if loops.count(most) > 1 else []
+    shared = most_shared(loops)
     functions = [
         _phase_function(name, phase, values, teachers, is_sharing=bool(shared) and lines == shared)
         for name, phase, lines in zip(function_names(plan), plan.phases, loops, strict=True)
@@ -27,9 +26,7 @@ def phase_functions(plan: Plan, values: PlainValues, teachers: Teachers) -> list
 def _loop_to_share(phase: TrainPhase, values: PlainValues) -> list[str]:
     """The loop of a phase, if it needs nothing that only the function of its phase has."""
     techniques = used_in(phase, values.names)
-    is_plain = phase.early_stop is None and not phase.unfreeze_later and phase.schedule.stepped_by != "score"
-    is_plain = is_plain and not _needs_fabric(phase, values.plan) and phase.compile is None
-    if not phase.trains or not is_plain or any(one.is_in_loop for one in techniques):
+    if not is_shareable(phase, techniques) or _needs_fabric(phase, values.plan) or phase.compile is not None:
         return []
     with values.noting() as names:
         lines = _loop(phase, techniques, values)
@@ -50,39 +47,25 @@ def _phase_function(
     with values.noting() as names:
         body = _body(phase, values, teachers, is_sharing=is_sharing)
     values.is_wrapped = False
-    parameters = [
-        f"run: {values.plain('run', 'Run')}",
-        "model: nn.Module",
-        f"data: {values.plain('batches', 'Data')}",
-        "metrics: Any",
-        *([ARGS] if "args" in names else []),
-        *(f"{variable}: nn.Module" for variable in values.names.models_before.values() if variable in names),
-    ]
     values.imports.add("from typing import Any")
-    local = [f"    {variable} = {code}" for variable, code in FROM_DATA.items() if variable in names]
-    summary = docstring(phase_summary(phase), depth=1)
-    return Function(name, tuple(parameters), "None", [*summary, *local, *body])
+    types = (values.plain("run", "Run"), values.plain("batches", "Data"), "Any")
+    return phase_function(name, phase, values, types, names, body)
 
 
 def _body(phase: TrainPhase, values: PlainValues, teachers: Teachers, *, is_sharing: bool) -> list[str]:
     techniques = used_in(phase, values.names)
-    if not phase.trains:
-        techniques = [one for one in techniques if one.prepares]
     built, teachers = built_once(techniques, values, teachers)
     lines = [*on_data(techniques, values, teachers), *_fabric(phase, values), *_phase(phase, values)]
     lines += [*built, *preparation(phase, techniques, values, teachers), *freezing(phase, values)]
     if not phase.trains:
         return [*lines, *(f"    {line}" for line in calls(techniques, "at_end")), *_end(phase, values)]
-    lines += [
-        *build_criterion(phase, values),
-        *build_optimizer(phase, techniques, values, teachers),
-        *statement("schedule = ", values.call(phase.schedule.call), cite_call(phase.schedule.call)),
-        *(line for one in techniques if one.is_made_last for line in made(one, values, teachers)),
-    ]
+    lines += build_for_loop(phase, techniques, values, teachers)
     if is_sharing:
         named = ("phase", "model", "criterion", "optimizer", "schedule", "metrics")
         return [*lines, *statement("", call(SHARED, *named)), *_end(phase, values)]
-    lines += _early_stopping(phase, values)
+    if phase.early_stop is not None:
+        made = call(values.plain("run", "EarlyStopping"), *values.items(phase.early_stop.settings))
+        lines += statement("stopping = ", made, cite(*phase.early_stop.because))
     lines += ["", *_loop(phase, techniques, values)]
     lines += indented(_autocast(list(calls(techniques, "at_end")), values), 1)
     return [*lines, *_end(phase, values)]
@@ -107,29 +90,17 @@ def _fabric(phase: TrainPhase, values: PlainValues) -> list[str]:
 
 
 def _phase(phase: TrainPhase, values: PlainValues) -> list[str]:
-    named: dict[str, Code] = {"epochs": values.value(phase.epochs.value)}
-    reasons = list(phase.epochs.because)
-    kinds = []
-    if phase.accumulate is not None:
-        kinds.append("AccumulatingPhase")
-        named["accumulate"] = values.value(phase.accumulate.value)
-        reasons += phase.accumulate.because
+    settings = [each for each in (phase.epochs, phase.accumulate) if each is not None]
+    named = {each.name: values.value(each.value) for each in settings}
+    kinds = ["AccumulatingPhase"] if phase.accumulate is not None else []
     if any(use.call.name == "Soup" for use in phase.techniques):
         kinds.append("MonitoredPhase")
         named["monitor"] = text(values.plan.monitor)
-        if _is_lower_better(values.plan.monitor, values.plan):
+        if is_lower_better(values.plan.monitor, values.plan.metrics):
             named["lower_is_better"] = "True"
     kind, defined = values.combined([("run", each) for each in kinds or ["Phase"]], "RecipePhase")
     made = call(kind, "run", text(phase.name), "model", "data", **named)
-    return [*(f"    {line}" for line in defined), *statement("phase = ", made, cite(*reasons))]
-
-
-def _early_stopping(phase: TrainPhase, values: PlainValues) -> list[str]:
-    stop = phase.early_stop
-    if stop is None:
-        return []
-    made = call(values.plain("run", "EarlyStopping"), *values.items(stop.settings))
-    return statement("stopping = ", made, cite(*stop.because))
+    return [*(f"    {line}" for line in defined), *statement("phase = ", made, cite_all(settings))]
 
 
 # -- the loop
@@ -149,7 +120,7 @@ def _loop(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> lis
         "for phase.batch, (inputs, targets) in enumerate(tqdm(data.train.batches(past), leave=False, disable=None)):",
         *indented(_batch(phase, techniques, values), 1),
         *_scores(phase, techniques, values),
-        *_after_epoch(phase, techniques, values),
+        *after_epoch(phase, techniques, values, "model"),
         *_logged(values),
         *_kept(phase, techniques, values),
         "phase.epoch += 1",
@@ -171,16 +142,10 @@ def _batch(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> li
     return [*lines, *batch_lines(phase, techniques, values, "model")]
 
 
-def _parts(phase: TrainPhase, techniques: list[Used]) -> dict[str, Code]:
-    """What a checkpoint holds the state of."""
-    names = ["model", "optimizer", "schedule", *with_state(techniques)]
-    names += ["stopping"] if phase.early_stop is not None else []
-    return {name: name for name in names}
-
-
 def _resume(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> list[str]:
     """The lines that load the state of an interrupted run, and then wrap the model."""
-    parts = _parts(phase, techniques)
+    names = ["model", "optimizer", "schedule", *with_state(techniques), *["stopping"] * (phase.early_stop is not None)]
+    parts: dict[str, Code] = dict(zip(names, names, strict=True))  # that a checkpoint holds the state of
     if values.is_wrapped:
         parts["precision"] = "run.fabric.strategy.precision"
     lines = statement("parts: dict[str, Any] = ", call("dict", **parts))
@@ -209,8 +174,7 @@ def _scores(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> l
     """The lines that measure the model after an epoch, and print its scores."""
     averaged = [f"averaged = {line}" for line in calls(techniques, "model_for_eval")]
     own = phase.override("eval_step")
-    step = values.names.user(own.function) if own is not None else None
-    measured = values.evaluation("averaged" if averaged else "model", "data.val", "criterion", step)
+    measured = values.evaluation("averaged" if averaged else "model", "data.val", "criterion", own)
     depth = 3 if averaged and values.is_wrapped else 2
     cited = cite(*own.because) if own is not None else ""
     scores = [line[len(INDENT * depth) :] for line in statement("scores = ", measured, cited, depth=depth)]
@@ -229,18 +193,6 @@ def _autocast(lines: list[str], values: PlainValues) -> list[str]:
     return ["with run.fabric.autocast():", *indented(lines, 1)] if lines and values.is_wrapped else lines
 
 
-def _after_epoch(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> list[str]:
-    lines: list[str] = []
-    if phase.schedule.stepped_by == "epoch":
-        lines.append("schedule.step()")
-    if phase.schedule.stepped_by == "score":
-        lines.append(f"schedule.step(scores[{text(phase.schedule.score)}])")
-    lines += calls(techniques, "after_epoch")
-    if (own := phase.override("after_epoch")) is not None:
-        lines.append(cited_line(f"{values.names.user(own.function)}(phase, model, scores)", own.because))
-    return lines
-
-
 def _logged(values: PlainValues) -> list[str]:
     if values.plan.run.argument("loggers") is None:
         return []
@@ -254,9 +206,9 @@ def _logged(values: PlainValues) -> list[str]:
 def _kept(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> list[str]:
     """What is kept of an epoch: its weights if they are the best."""
     plan, lines = values.plan, []
-    if keeps_best(plan):
+    if _keeps(plan) != "last" or any(each.early_stop is not None for each in plan.phases):  # which returns to it
         values.imports.add("import math")
-        loss = '-scores["val.loss"]' if not may_be_empty(plan) else '-scores.get("val.loss", math.inf)'
+        loss = '-scores["val.loss"]' if is_simple_split(plan) else '-scores.get("val.loss", math.inf)'
         weights = "averaged" if any(one.has("model_for_eval") for one in techniques) else "phase.model"
         lines += [
             f"if (score := ({_score(plan.monitor, plan)}, {loss})) > phase.best:",
@@ -267,7 +219,7 @@ def _kept(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> lis
         lines.append(f"stopping.count({_score(phase.early_stop.score, plan)})")
     if _may_rule_out(techniques) and lines:
         lines = ["if phase.can_be_best:", *indented(lines, 1)]
-    if keeps(plan) == "all":
+    if _keeps(plan) == "all":
         lines.append('run.save(f"phase-{phase.number}-epoch-{phase.epoch + 1}.pt", phase.model.state_dict())')
     return lines
 
@@ -276,14 +228,10 @@ def _score(name: str, plan: Plan) -> str:
     """A score of the epoch, such that higher is better; the training loss where it may not be measured."""
     if name.startswith("train."):
         return "-mean"
-    is_lower = _is_lower_better(name, plan)
-    if not may_be_empty(plan):
+    is_lower = is_lower_better(name, plan.metrics)
+    if is_simple_split(plan):
         return f"{'-' * is_lower}scores[{text(name)}]"
     return f"-scores.get({text(name)}, mean)" if is_lower else f"scores.get({text(name)}, -mean)"
-
-
-def _is_lower_better(name: str, plan: Plan) -> bool:
-    return name.rpartition(".")[2] in {"loss", *(metric.name for metric in plan.metrics if metric.lower_is_better)}
 
 
 def _saved(phase: TrainPhase, values: PlainValues) -> list[str]:
@@ -292,7 +240,7 @@ def _saved(phase: TrainPhase, values: PlainValues) -> list[str]:
         "state = {name: part.state_dict() for name, part in parts.items()}",
         'run.save(f"phase-{phase.number}.pt", {"epoch": phase.epoch, "best": phase.best, **state})',
     ]
-    every = checkpoint_setting(values.plan, "epochs")
+    every = _checkpoint_setting(values.plan, "epochs")
     if every is None:
         return saved
     often = f"phase.epoch % {values.operand(every.value)} == 0 or phase.epoch == phase.total_epochs"
@@ -307,7 +255,7 @@ def _end(phase: TrainPhase, values: PlainValues) -> list[str]:
     """What a phase leaves to the next one, or to the end of the program."""
     plan = values.plan
     if phase.is_last:
-        is_best = phase.trains and (keeps(plan) != "last" or phase.early_stop is not None)
+        is_best = phase.trains and (_keeps(plan) != "last" or phase.early_stop is not None)
         return _best(phase) if is_best else []
     lines = []
     if phase.gives_optimizer:
@@ -330,19 +278,14 @@ def _best(phase: TrainPhase) -> list[str]:
     return [f"    {load}"] if is_sure else ["    if phase.total_epochs:", f"        {load}"]
 
 
-def checkpoint_setting(plan: Plan, name: str) -> Argument | None:
+def _checkpoint_setting(plan: Plan, name: str) -> Argument | None:
     """How often checkpoints are saved (`epochs`, `steps`, `minutes`) or which are kept (`keep`), if the recipe says."""
     checkpoint = plan.run.argument("checkpoint")
     policy = checkpoint.value if checkpoint is not None else None
     return policy.argument(name) if isinstance(policy, Call) else None
 
 
-def keeps(plan: Plan) -> Value:
+def _keeps(plan: Plan) -> Value:
     """Which checkpoints are kept."""
-    keep = checkpoint_setting(plan, "keep")
+    keep = _checkpoint_setting(plan, "keep")
     return keep.value if keep is not None else "last_and_best"
-
-
-def keeps_best(plan: Plan) -> bool:
-    """Whether the best epoch of each phase is kept: also where early stopping returns to it."""
-    return keeps(plan) != "last" or any(phase.early_stop is not None for phase in plan.phases)

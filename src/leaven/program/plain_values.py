@@ -1,9 +1,18 @@
 """What a standalone program is written from: names of the room `plain` in place of those of the runtime."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
-from leaven.plan.plan import BuildModel, FileWeights, NumberOutputs, Plan, StarterWeights, TrainPhase, UseTechnique
-from leaven.program.code import Code, Item, call, listing, text
+from leaven.plan.plan import (
+    BuildModel,
+    FileWeights,
+    NumberOutputs,
+    Override,
+    Plan,
+    StarterWeights,
+    TrainPhase,
+    UseTechnique,
+)
+from leaven.program.code import Code, Item, call, text
 from leaven.program.imports import Imports, is_pythons
 from leaven.program.names import Names
 from leaven.program.values import Values
@@ -47,11 +56,6 @@ class PlainImports(Imports):
         target = self._instead.get(target, target)
         self.targets.setdefault(target)
         return target.rpartition(".")[2]
-
-    def add_as(self, module: str, name: str, here: str) -> None:
-        """Import something under a name."""
-        line = f"from {module} import {name}" if name else f"import {module}"
-        self.add(line if here == (name or module) else f"{line} as {here}")
 
     def packages(self) -> list[str]:
         """What must be installed, as pip calls it."""
@@ -112,13 +116,13 @@ class PlainValues(Values):
     def packaged(self, package: str) -> Code:
         return text(package) if _loader(self.plan) == "load_packaged" else super().packaged(package)
 
-    def evaluation(self, model: str, split: str, criterion: Code | None, step: str | None) -> Code:
-        """The call that measures a model."""
-        task, given = self.plan.task, [*map(Item, ("run", model, split, "metrics"))]
-        given += [Item(criterion)] if criterion is not None else []
-        if task.has_one_class and step is None and not skips(self.plan):
+    def evaluation(
+        self, model: str, split: str, criterion: str = "", own: Override | None = None, run: str = "run"
+    ) -> Code:
+        task, given = self.plan.task, [run, model, split, "metrics", *filter(None, [criterion])]
+        if task.has_one_class and own is None and not skips(self.plan):
             return call(self.plain("scoring", "evaluate"), *given)
-        named: dict[str, Code] = {"step": step} if step is not None else {}
+        named: dict[str, Code] = {"step": self.names.user(own.function)} if own is not None else {}
         if isinstance(task.predicts, NumberOutputs):
             named["is_exact"] = "True"
         return call(self.plain("scoring", "evaluate_by"), self._measured(), *given, **named)
@@ -129,10 +133,7 @@ class PlainValues(Values):
         if task.has_one_class:
             return self.imports.use("leaven.tasks.scoring.unchanged")
         measured = self.imports.use(f"leaven.tasks.{task.name}.code.measured")
-        if task.moves_targets:
-            return measured
-        self.imports.add("from functools import partial")
-        return call("partial", measured, target="data.target")
+        return measured if task.moves_targets else self.partial(measured, [Item("data.target", "target=")])
 
 
 def freezes_in_parts(plan: Plan) -> bool:
@@ -147,19 +148,6 @@ def freezes_in_parts(plan: Plan) -> bool:
 def skips(plan: Plan) -> bool:
     """Whether samples that can't be read are left out."""
     return any(each.name == "on_bad_file" and each.value == "skip" for each in plan.data.loading)
-
-
-def partial_of(values: Values, function: str, arguments: Iterable[Item]) -> Code:
-    """A function with some of its arguments."""
-    items = list(arguments)
-    if not items:
-        return function
-    values.imports.add("from functools import partial")
-    return call("partial", function, *items)
-
-
-def paths(names: Iterable[str]) -> Code:
-    return listing(*(text(name) for name in names))
 
 
 def precision_of(phase: TrainPhase, plan: Plan) -> Code | None:

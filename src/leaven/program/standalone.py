@@ -8,24 +8,22 @@ place of a bundle, which only Leaven can read, such a program saves the weights.
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
-from leaven.plan.plan import Plan, StarterWeights, Task
+from leaven.plan.plan import Plan, StarterWeights
 from leaven.plan.values import Because, Call
 from leaven.program.code import (
     CLASS_NAMES,
     FROM_DATA,
     WIDTH,
-    Code,
     Function,
     call,
     docstring,
-    mapping,
     statement,
     text,
 )
-from leaven.program.definitions import PLAIN, Copied, Definition, copied
-from leaven.program.emit import described, deterministic, flag, merged, own_modules
+from leaven.program.definitions import PLAIN, Definition, copied
+from leaven.program.emit import deterministic, merged, metrics, own_modules, parser, tested, training
 from leaven.program.model import model_lines
-from leaven.program.names import Names, function_names, with_free_names
+from leaven.program.names import Names, with_free_names
 from leaven.program.plain_data import data_lines
 from leaven.program.plain_phases import phase_functions
 from leaven.program.plain_values import PlainImports, PlainValues, freezes_in_parts, models_of, techniques_of
@@ -83,9 +81,10 @@ def _written(plan: Plan, file: str, names: Names) -> str:
     own = own_modules(plan, values)
     parts = [*(["\n".join(own)] if own else []), *(["\n".join(defined)] if defined else [])]
     program = "\n\n\n".join([*parts, *("\n".join(each.lines()) for each in functions), _START])
-    helpers = _helpers(plan, imports, program)
+    helpers = copied(tuple(imports.targets), program, _not_plain(plan), bool(plan.user_modules))
     for module, name, here in helpers.imports:
-        imports.add_as(module, name, here)
+        line = f"from {module} import {name}" if name else f"import {module}"
+        imports.add(line if here == (name or module) else f"{line} as {here}")
     header = f"{_header(plan, file, imports.packages())}\n\n" + "\n".join(imports.lines())
     return f"{header}{_laid_out(helpers.definitions)}\n\n\n{program}"
 
@@ -93,18 +92,18 @@ def _written(plan: Plan, file: str, names: Names) -> str:
 def _functions(plan: Plan, values: PlainValues) -> tuple[list[Function], list[str]]:
     """The functions of the program, and the class of its splits if it has one of its own."""
     teachers = teacher_functions(plan, values)
-    training = phase_functions(plan, values, teachers)
-    defined, main = _main(plan, values, {function.name: function for function in training})
-    return [*(function for _, function in teachers), *training, main], defined
+    phases = phase_functions(plan, values, teachers)
+    defined, main = _main(plan, values, {function.name: function for function in phases})
+    return [*(function for _, function in teachers), *phases, main], defined
 
 
-def _helpers(plan: Plan, imports: PlainImports, program: str) -> Copied:
-    without = set()
-    if freezes_in_parts(plan):
-        without.add(f"{PLAIN}.freezing")
-    if not all(map(_is_simple_cosine, (phase.schedule.call for phase in plan.phases))):
-        without.add(f"{PLAIN}.schedules")
-    return copied(tuple(imports.targets), program, frozenset(without), bool(plan.user_modules))
+def _not_plain(plan: Plan) -> frozenset[str]:
+    """The modules of `plain` that do too little for this plan."""
+    is_plain = {
+        f"{PLAIN}.freezing": not freezes_in_parts(plan),
+        f"{PLAIN}.schedules": all(_is_simple_cosine(phase.schedule.call) for phase in plan.phases),
+    }
+    return frozenset(module for module, is_enough in is_plain.items() if not is_enough)
 
 
 def _is_simple_cosine(schedule: Call) -> bool:
@@ -139,10 +138,10 @@ def _header(plan: Plan, file: str, packages: Sequence[str]) -> str:
 # -- main
 
 
-def _main(plan: Plan, values: PlainValues, training: Mapping[str, Function]) -> tuple[list[str], Function]:
+def _main(plan: Plan, values: PlainValues, functions: Mapping[str, Function]) -> tuple[list[str], Function]:
     defined, data = data_lines(plan, values)
     with values.in_place({**FROM_DATA, CLASS_NAMES.partition(":")[0]: "data.classes"}):
-        building = [*model_lines(plan.model, values, "model = "), *_metrics(plan, values)]
+        building = [*model_lines(plan.model, values, "model = "), *metrics(plan, values)]
     lines = [
         *_parsed(plan, values),
         *deterministic(plan, values),
@@ -151,34 +150,25 @@ def _main(plan: Plan, values: PlainValues, training: Mapping[str, Function]) -> 
         *data,
         *building,
         "",
+        *training(plan, values, functions),
+        "",
+        *_tested_and_saved(plan, values),
     ]
-    for phase, name in zip(plan.phases, function_names(plan), strict=True):
-        if phase.is_remembered:
-            copied = call(values.runtime("frozen_copy"), "model")
-            lines += statement(f"{values.names.models_before[phase.name]} = ", copied)
-        given = [parameter.partition(":")[0] for parameter in training[name].parameters]
-        lines += statement("", call(name, *given))
-    return defined, Function("main", (), "None", [*lines, *_tested_and_saved(plan, values)])
-
-
-def _metrics(plan: Plan, values: PlainValues) -> list[str]:
-    entries: dict[str, Code] = {metric.name: values.call(metric.call) for metric in plan.metrics}
-    cited = cite(*(reason for metric in plan.metrics for reason in metric.call.because))
-    return statement("metrics = ", mapping(entries), cited)
+    return defined, Function("main", (), "None", lines)
 
 
 def _parsed(plan: Plan, values: PlainValues) -> list[str]:
     """The lines that read the command line."""
-    lines = statement("parser = ", described(plan))
-    for arg in plan.args:
-        if arg.name in values.used_args and arg.name != "output":  # every program has that one
-            lines += statement("", flag(arg, values), cite(*arg.because))
     where, again = "folder for runs (default: %(default)r)", "resume an interrupted run in its folder"
     output = call("parser.add_argument", text("--output"), default=values.value(plan.output.value), help=text(where))
     resume = call("parser.add_argument", text("--resume"), metavar=text("RUN"), help=text(again))
-    lines += [*statement("", output, cite(*plan.output.because)), *statement("", resume)]
     parsed = call(values.plain("run", "parse_again"), "parser") if values.used_args else "parser.parse_args()"
-    return [*lines, *statement("args = ", parsed)]
+    return [
+        *parser(plan, values),
+        *statement("", output, cite(*plan.output.because)),
+        *statement("", resume),
+        *statement("args = ", parsed),
+    ]
 
 
 def _run(plan: Plan, values: PlainValues) -> list[str]:
@@ -211,14 +201,10 @@ def _shown(told: str, plan: Plan, values: PlainValues) -> str:
 
 
 def _tested_and_saved(plan: Plan, values: PlainValues) -> list[str]:
-    lines = [""]
+    lines: list[str] = []
     if "Prune" in {use.call.name for use in techniques_of(plan)}:
         lines += statement("", call(values.imports.use("leaven.runtime.model.masks.apply_masks"), "model"))
-    own = plan.phases[-1].override("eval_step")
-    step = values.names.user(own.function) if own is not None else None
-    scores = values.evaluation("model", "data.test", None, step)
-    lines += statement("scores = ", scores, cite(*own.because) if own is not None else "")
-    lines += merged(plan, values)
+    lines += [*tested(plan, values), *merged(plan, values)]
     values.imports.add("import json")
     if plan.run.argument("loggers") is not None:
         lines += [
@@ -226,17 +212,13 @@ def _tested_and_saved(plan: Plan, values: PlainValues) -> list[str]:
             "        logger.write(scores, run.epochs)",
             "        logger.close()",
         ]
+    meaning = '"classes.json").write_text(json.dumps(data.classes))'
+    if not plan.task.has_one_class:
+        meaning = '"target.json").write_text(json.dumps(data.target.to_json()))'
     lines += [
         '    run.save("model.pth", model.state_dict())',
-        f"    {_meaning(plan.task)}",
+        f"    (run.folder / {meaning}",
         f'    print("  ".join(f"{{name}} {{score:{values.digits}}}" for name, score in scores.items()))',
         f"    print({_shown('weights saved to {folder}/model.pth', plan, values)})",
     ]
     return lines
-
-
-def _meaning(task: Task) -> str:
-    """The statement that saves what the outputs mean."""
-    if task.has_one_class:
-        return '(run.folder / "classes.json").write_text(json.dumps(data.classes))'
-    return '(run.folder / "target.json").write_text(json.dumps(data.target.to_json()))'

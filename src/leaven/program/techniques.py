@@ -2,10 +2,11 @@
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from leaven.catalog.hooks import HOOKS, PARAMETERS_METHOD, PROVIDED, STATE_METHOD
 from leaven.plan.plan import BuildModel, EarlierModel, Plan, TrainPhase, UseTechnique
-from leaven.program.code import Code, Function, Item, call, listing, statement, text
+from leaven.program.code import Code, Function, Item, call, listing, paths, statement
 from leaven.program.model import build_model
 from leaven.program.names import Names
 from leaven.program.values import Values, cite_call
@@ -38,11 +39,6 @@ class Used:
         return f"{self.name}.{hook}({', '.join(named.get(name, name) for name in HOOKS[hook])})"
 
     @property
-    def prepares(self) -> bool:
-        """Whether it has something to do in a phase without training."""
-        return any(map(self.has, ("on_data", "on_model")))
-
-    @property
     def is_in_loop(self) -> bool:
         """Whether the training loop calls it, or saves its state."""
         return any(map(self.has, _IN_LOOP))
@@ -64,9 +60,10 @@ class Used:
 
 
 def used_in(phase: TrainPhase, names: Names) -> list[Used]:
-    """The techniques of a phase, each with a name of its own."""
+    """The techniques of a phase, each with a name of its own; without training, only those that prepare the model."""
     own = names.variables(_name(use, phase) for use in phase.techniques)
-    return [Used(name, use, *variables(phase)) for name, use in zip(own, phase.techniques, strict=True)]
+    used = [Used(name, use, *variables(phase)) for name, use in zip(own, phase.techniques, strict=True)]
+    return [one for one in used if phase.trains or one.is_made_first]
 
 
 def variables(phase: TrainPhase) -> tuple[str, str]:
@@ -147,14 +144,10 @@ def _constructor(one: Used, values: Values, teachers: Teachers) -> Code:
 
 def _provided(one: Used) -> list[Item]:
     """What the constructor asks for and the program has."""
-    there: dict[str, Code] = {**PROVIDED, "stages": _stages(one.use)}
+    there: dict[str, Code] = {**PROVIDED, "stages": listing(*map(paths, one.use.stages))}
     if not one.is_made_first:
         there |= {"model": one.model, "data": one.data}
     return [Item(there[name], f"{name}=") for name in one.use.wants]
-
-
-def _stages(use: UseTechnique) -> Code:
-    return listing(*(listing(*(text(path) for path in stage)) for stage in use.stages))
 
 
 def _model(model: BuildModel | EarlierModel, values: Values, teachers: Teachers) -> Code:
@@ -170,13 +163,9 @@ def built_once(techniques: Iterable[Used], values: Values, teachers: Teachers) -
     """The lines that build models which several techniques of a phase use, and all models with these known."""
     asked = [model for one in techniques for _, model in one.use.models if isinstance(model, BuildModel)]
     shared = [model for at, model in enumerate(asked) if asked.index(model) == at and asked.count(model) > 1]
-    names = [f"teacher{f'_{at}' if at > 1 else ''}" for at in range(1, len(shared) + 1)]
-    lines = [
-        line
-        for model, name in zip(shared, names, strict=True)
-        for line in statement(f"{name} = ", _model(model, values, teachers))
-    ]
-    return lines, [*zip(shared, names, strict=True), *teachers]
+    named = list(zip(shared, _numbered("teacher", len(shared)), strict=True))
+    built = (statement(f"{name} = ", _model(model, values, teachers)) for model, name in named)
+    return list(chain.from_iterable(built)), [*named, *teachers]
 
 
 def teacher_functions(plan: Plan, values: Values) -> Sequence[tuple[BuildModel, Function]]:
@@ -185,6 +174,10 @@ def teacher_functions(plan: Plan, values: Values) -> Sequence[tuple[BuildModel, 
     for phase in plan.phases:
         for use in phase.techniques:
             models += [model for _, model in use.models if isinstance(model, BuildModel) and model not in models]
-    names = [f"build_teacher{f'_{at}' if at > 1 else ''}" for at in range(1, len(models) + 1)]
-    functions = [build_model(model, values, name, is_teacher=True) for model, name in zip(models, names, strict=True)]
-    return list(zip(models, functions, strict=True))
+    named = zip(models, _numbered("build_teacher", len(models)), strict=True)
+    return [(model, build_model(model, values, name, is_teacher=True)) for model, name in named]
+
+
+def _numbered(name: str, count: int) -> list[str]:
+    """`teacher`, `teacher_2`, …"""
+    return [name, *(f"{name}_{number}" for number in range(2, count + 1))][:count]

@@ -1,9 +1,9 @@
 """Values of a plan as Python expressions, and the lines of the recipe that they come from."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
-from leaven.plan.plan import Task, TrainPhase
+from leaven.plan.plan import Override, Task
 from leaven.plan.values import (
     Argument,
     ArgValue,
@@ -18,15 +18,13 @@ from leaven.plan.values import (
     Variable,
     lines_of,
 )
-from leaven.program.code import Code, Item, call, flat, listing, mapping, number, statement, text
+from leaven.program.code import Code, Item, call, flat, listing, mapping, number, text
 from leaven.program.imports import Imports
 from leaven.program.names import Names, is_parameter
 
 
 class Values:
     """Writes values, and remembers which `arg`s of the recipe and which imports they need."""
-
-    what_setup_does = "devices, precision; an interrupted run resumes here"
 
     def __init__(self, imports: Imports, names: Names, task: Task) -> None:
         self.imports = imports
@@ -46,10 +44,6 @@ class Values:
         return self.imports.use(f"leaven.tasks.{self._task}.{name}")
 
     # -- what the runtime does
-
-    def phase(self, phase: TrainPhase, **named: Code) -> Code:
-        """The call that makes a phase."""
-        return call("run.phase", text(phase.name), "model", "data", **named)
 
     def backward(self, loss: str, **options: str) -> Code:
         """The call that computes the gradients of a loss."""
@@ -71,9 +65,13 @@ class Values:
         """The weights in an installed package, as they are given to what loads them."""
         return call(self.runtime("packaged_weights"), text(package))
 
-    def finish(self, phase: TrainPhase, **named: Code) -> list[str]:
-        """The statement that ends a phase."""
-        return statement("", call("phase.finish", **named))
+    def evaluation(
+        self, model: str, split: str, criterion: str = "", own: Override | None = None, run: str = "run"
+    ) -> Code:
+        """The call that measures a model; with a step of the user's, where there is one."""
+        more = [criterion] if criterion else []
+        more += [f"step={self.names.user(own.function)}"] if own is not None else []
+        return call(self.task("evaluate"), run, model, split, "metrics", *more)
 
     # -- values
 
@@ -115,22 +113,19 @@ class Values:
                 return f"{self.operand(left)} {operator} {self.operand(right)}"
             case Negative(inner):
                 return f"-{self.operand(inner)}"
-            case Reference():
-                return self._reference(value)
+            case Reference(target, member):
+                name = self.names.user(target) if value.is_user else self.imports.use(target)
+                return f"{name}.{member}" if member else name
             case Call():
                 return self.call(value)
             case Bound(function):
-                return self.function(function)
+                return self.partial(self.target(function), self.items(function.arguments))
         return repr(value)
 
     def operand(self, value: Value) -> str:
         """A value as part of a larger calculation."""
         written = flat(self.value(value))
         return f"({written})" if isinstance(value, Calculation) else written
-
-    def _reference(self, value: Reference) -> str:
-        name = self.names.user(value.target) if value.is_user else self.imports.use(value.target)
-        return f"{name}.{value.member}" if value.member else name
 
     # -- calls
 
@@ -143,19 +138,18 @@ class Values:
         return self.imports.use(made.target)
 
     def items(self, arguments: Iterable[Argument]) -> list[Item]:
-        return [self._item(each.name, self.value(each.value)) for each in arguments]
+        found = []
+        for name, value in ((each.name, self.value(each.value)) for each in arguments):
+            is_odd = bool(name) and not is_parameter(name)  # `class=3` for a user's `**settings`
+            found.append(Item(mapping({name: value}), "**") if is_odd else Item(value, f"{name}=" if name else ""))
+        return found
 
-    def _item(self, name: str, value: Code) -> Item:
-        if name and not is_parameter(name):  # `class=3` for a user's `**settings`
-            return Item(mapping({name: value}), "**")
-        return Item(value, f"{name}=" if name else "")
-
-    def function(self, function: Call) -> Code:
-        """What the program calls later; `partial` where the recipe gives arguments."""
-        if not function.arguments:
-            return self.target(function)
+    def partial(self, function: str, arguments: Sequence[Item]) -> Code:
+        """A function that the program calls later, with some of its arguments."""
+        if not arguments:
+            return function
         self.imports.add("from functools import partial")
-        return call("partial", self.target(function), *self.items(function.arguments))
+        return call("partial", function, *arguments)
 
 
 def cite(*reasons: Because) -> str:
@@ -164,6 +158,10 @@ def cite(*reasons: Because) -> str:
     others = dict.fromkeys(each.text for each in reasons if each.line is None and not each.is_default)
     cited = [f"line{'s' * (len(here) > 1)} {', '.join(map(str, here))}"] if here else []
     return "; ".join([*cited, *others])
+
+
+def cite_all(choices: Iterable[Argument | Call]) -> str:
+    return cite(*(reason for each in choices for reason in each.because))
 
 
 def cite_or_explain(*reasons: Because) -> str:

@@ -8,8 +8,6 @@ from leaven.catalog.selectors import Selection, Word, matching
 from leaven.catalog.values import Invocation
 from leaven.recipe.recipe import Adapter, AnyTechnique, Technique
 
-MOST_NAMED = 3
-
 
 def is_adapter(technique: AnyTechnique) -> bool:
     """Whether a technique adds parameters of its own to layers, and stays in later phases."""

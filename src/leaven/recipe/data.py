@@ -79,9 +79,7 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope, *, skip
         scope.add(missing_library(data, requires))
         return described
     on_disk = _on_disk(data, described, skips_bad) if known.on_disk else None
-    if on_disk is None:
-        return described
-    facts = on_disk.look()
+    facts = on_disk.look() if on_disk is not None else None
     if facts is None:
         return described
     for finding in facts.findings:

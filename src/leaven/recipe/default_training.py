@@ -76,53 +76,43 @@ class Start(Record):
         return replace(self, new=tuple(s for s in self.new if (s.parameters or set()) <= freezing.frozen))
 
 
-class Rate(Record):
-    """A learning rate with its reason, and the rate of new layers beside others."""
-
-    rate: float
-    reason: str
-    new: Selector | None = None
-    of_new: float = 0.0
-
-
 def with_default_rate(optimizer: Optimizer, start: Start, freezing: Freezing | None) -> Optimizer:
     """AdamW with a learning rate where the recipe gives none; another optimizer keeps its library's default."""
     call = optimizer.invocation
     rate = call.setting("lr")
     if call.card.name != "torch.AdamW" or rate is None or is_written(rate.origin):
         return optimizer
-    chosen = _rate(start, freezing)
-    origin = Default(chosen.reason)
-    call = call.with_setting(replace(rate, value=chosen.rate, origin=origin))
+    chosen, reason, new, rate_of_new = _rate(start, freezing)
+    origin = Default(reason)
+    call = call.with_setting(replace(rate, value=chosen, origin=origin))
     groups = optimizer.groups
-    if chosen.new is not None and not groups:
+    if new and not groups:
         assert start.layers is not None
-        new = Selection(chosen.new, matching(chosen.new, start.layers))
-        groups = (Group(new, (Setting("lr", chosen.of_new, origin),), origin),)
+        joined: Selector = reduce(Joined, [selection.selector for selection in new])
+        selection = Selection(joined, matching(joined, start.layers))
+        groups = (Group(selection, (Setting("lr", rate_of_new, origin),), origin),)
     if not is_written(call.origin):  # it is there for the same reason as its learning rate
         call = replace(call, origin=origin)
     return Optimizer(call, groups)
 
 
-def _rate(start: Start, freezing: Freezing | None) -> Rate:
+def _rate(start: Start, freezing: Freezing | None) -> tuple[float, str, Sequence[Selection], float]:
+    """A learning rate with its reason; new layers beside others, and their rate."""
+    rates = start.rates
     if not start.has_weights:
-        return Rate(start.rates.scratch, "trained from scratch")
+        return rates.scratch, "trained from scratch", (), 0
     if start.layers is None or freezing is None:
-        return Rate(start.rates.reused, "the model starts from trained weights")
+        return rates.reused, "the model starts from trained weights", (), 0
     sizes = {p.name: p.count for p in start.layers.parameters if p.name not in freezing.frozen}
     new = [selection for selection in start.new if not sizes.keys().isdisjoint(selection.parameters or ())]
     new_names = {name for selection in new for name in selection.parameters or ()}
-    reused = sum(sizes.values()) - sum(sizes.get(name, 0) for name in new_names)
+    reused = sum(count for name, count in sizes.items() if name not in new_names)
     if not reused and not start.has_adapters:
-        return Rate(start.rates.new, "only new layers are trainable")
+        return rates.new, "only new layers are trainable", (), 0
     few = start.has_adapters or reused < FEW_REUSED * sum(p.count for p in start.layers.parameters)
-    rates = start.rates
-    rate, of_new = (rates.few_reused, rates.new) if few else (rates.reused, rates.new_beside)
     what = "adapters" if start.has_adapters else "few reused parameters" if few else "reused layers"
-    if not new:
-        return Rate(rate, f"{what} are trainable")
-    joined = reduce(Joined, [selection.selector for selection in new])
-    return Rate(rate, f"{what} are trainable; new layers learn faster", joined, of_new)
+    reason = f"{what} are trainable{'; new layers learn faster' * bool(new)}"
+    return (rates.few_reused, reason, new, rates.new) if few else (rates.reused, reason, new, rates.new_beside)
 
 
 def default_freezing(techniques: Sequence[AnyTechnique], groups: Sequence[Group], start: Start) -> tuple[Freeze, ...]:
@@ -145,7 +135,7 @@ def default_freezing(techniques: Sequence[AnyTechnique], groups: Sequence[Group]
     return (Freeze(Selection(selector, norms), "frozen", Default(reason)),)
 
 
-def default_epochs(train: Invocation, samples: int | None, input: str = "image") -> Invocation:
+def default_epochs(train: Invocation, samples: int | None, input: str) -> Invocation:
     """The `train` statement, with more epochs over few samples, and fewer over many, unless it says how many."""
     if samples is None or is_written(train["epochs"].origin):
         return train
@@ -161,7 +151,7 @@ def default_batch(train: Invocation, task: Task) -> Invocation:
     return train.with_setting(Setting("batch", task.known.batch, Default(f"usual for {task.title}")))
 
 
-def start_of(model: Model | None, samples: int | None, input: str = "image", batch: int | None = None) -> Start:
+def start_of(model: Model | None, samples: int | None, input: str, batch: int | None) -> Start:
     """The start of the first phase."""
     if model is None:
         return Start(has_weights=False, layers=None)

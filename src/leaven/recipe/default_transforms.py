@@ -34,7 +34,7 @@ def default_split(split: Invocation, facts: DataFacts) -> Invocation:
 
 
 def fill_in(
-    train: Transforms | None, eval: Transforms | None, data: DataFacts, model: ModelFacts, few: int | None = None
+    train: Transforms | None, eval: Transforms | None, data: DataFacts, model: ModelFacts, few: int | None
 ) -> tuple[Transforms | None, Transforms | None]:
     """The transforms of training and evaluation, with what was not written filled in.
 
@@ -140,7 +140,7 @@ def _deterministic(train: Transforms, data: DataFacts, model: ModelFacts) -> Tra
     stages: list[Invocation] = []
     for stage in train.stages:
         name = stage.card.friendly
-        if not is_random(stage):
+        if not stage.card.transform.is_random:
             stages.append(stage)
             continue
         side = stage.value("size")
@@ -154,11 +154,6 @@ def _deterministic(train: Transforms, data: DataFacts, model: ModelFacts) -> Tra
         elif name == "random_crop" and side is not None and data.size != height_and_width(side):
             stages.append(transform("center_crop", origin, size=side))
     return Transforms(tuple(stages), origin)
-
-
-def is_random(stage: Invocation) -> bool:
-    """Whether a transform is random, as far as it is known: nothing is of user code."""
-    return stage.card.transform.is_random
 
 
 def _completed(written: Transforms, data: DataFacts, model: ModelFacts) -> Transforms:

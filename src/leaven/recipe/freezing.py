@@ -26,16 +26,6 @@ from leaven.recipe.recipe import (
 )
 
 
-def trained_words(technique: AnyTechnique) -> tuple[str, ...]:
-    """The layers that a technique leaves trainable, as selectors name them; nothing where it freezes nothing."""
-    return technique.invocation.card.technique.trains_only if isinstance(technique, Technique) else ()
-
-
-def unfreezes_gradually(technique: AnyTechnique) -> bool:
-    """Whether a technique freezes the backbone at first, and unfreezes it in the course of the phase."""
-    return isinstance(technique, Technique) and bool(technique.invocation.card.technique.unfreezes)
-
-
 def resolve_freezing(
     techniques: Sequence[AnyTechnique], adapters: Sequence[Adapter], layers: Layers | None
 ) -> Freezing | None:
@@ -57,14 +47,17 @@ def resolve_freezing(
         if not fold.apply(technique):
             return None
     for technique in techniques:
-        if isinstance(technique, Technique) and unfreezes_gradually(technique):
+        if isinstance(technique, Technique) and technique.invocation.card.technique.unfreezes:
             fold.unfreeze_gradually(technique.invocation)
     return fold.result()
 
 
 def chooses_layers(technique: AnyTechnique) -> bool:
     """Whether a technique says which layers are trainable."""
-    return isinstance(technique, Freeze | Unfreeze) or bool(trained_words(technique)) or unfreezes_gradually(technique)
+    if not isinstance(technique, Technique):
+        return isinstance(technique, Freeze | Unfreeze)
+    traits = technique.invocation.card.technique
+    return bool(traits.trains_only or traits.unfreezes)
 
 
 class _Fold:
@@ -91,7 +84,7 @@ class _Fold:
                 self._unfreeze(chosen, origin)
             case Unfreeze(Selection(parameters=frozenset(chosen)), Setting() as at, origin):
                 self._unfreeze_later(chosen, at, origin)
-            case Technique(call) if trained_words(technique):
+            case Technique(call) if call.card.technique.trains_only:
                 self.freeze(_frozen_by_words(call, self.layers), call.origin)
             case Technique() | Reinit():
                 pass
@@ -158,7 +151,7 @@ class _Fold:
 def _frozen_by_words(call: Invocation, layers: Layers) -> frozenset[str]:
     """The parameters that a technique freezes: all but those it trains."""
     selector: Selector = Word("all")
-    for word in trained_words(Technique(call)):
+    for word in call.card.technique.trains_only:
         selector = Without(selector, Word(word))
     return matching(selector, layers)
 

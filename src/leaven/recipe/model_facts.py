@@ -124,19 +124,18 @@ def _check_weights(model: Model, chosen: Invocation, scope: Scope) -> None:
         report_missing(scope, model.weights, "the weights file")
     elif isinstance(model.weights, FilePath) and os.path.isdir(model.weights.place):
         scope.add(messages.folder_of_weights(model.weights))
-    if model.traits.is_of_transformers and not model.pretrained:  # its tokenizer is in the package, too
-        assert isinstance(model.source, Invocation)
-        for report in missing_weights(model.source.card, span_of(model.source.origin)):
-            scope.add(report)
+    source = model.source if isinstance(model.source, Invocation) else None
+    card = source.card if source is not None else None
+    if source is not None and model.traits.is_of_transformers and not model.pretrained:  # its tokenizer is there, too
+        scope.diagnostics += missing_weights(source.card, span_of(source.origin))
     if not model.pretrained or pretrained is None:
         return
-    card, place = model.source.card if isinstance(model.source, Invocation) else None, setting_span(pretrained, chosen)
+    place = setting_span(pretrained, chosen)
     if card is None or card.kind != "model" or not card.model.has_weights:
         is_in_library = card is not None and card.kind == "user" and bool(lookup.find("model", card.bare_name))
         scope.add(messages.not_published(card, place, is_in_library))
     else:
-        for report in missing_weights(card, place):
-            scope.add(report)
+        scope.diagnostics += missing_weights(card, place)
 
 
 def are_weights_installed(card: Card) -> bool:
@@ -168,18 +167,15 @@ def _own_model(model: Model, source: Invocation, chosen: Invocation, scope: Scop
     alias, _, name = card.name.partition(".")
     file, arguments = scope.modules[alias].module.place, _plain_arguments(source, scope.outputs)
     described = _with_layers(described, source, {"file": str(file), "name": name, "arguments": arguments}, scope)
-    if described.layers is not None and isinstance(model.head, NewHead) and model.head.path is not None:
-        return replace(described, layers=_with_named_head(described.layers, model.head.path, card.name, chosen, scope))
-    return described
-
-
-def _with_named_head(layers: Layers, path: str, model: str, chosen: Invocation, scope: Scope) -> Layers:
-    """The layers, of which the recipe says which one is the head."""
+    layers, path = described.layers, model.head.path if isinstance(model.head, NewHead) else None
+    if layers is None or path is None:
+        return described
     paths = [module.path for module in layers.modules if module.path]
     if path in paths:
-        return replace(layers, head=(path,))
-    scope.add(messages.no_such_head(setting_span(chosen["head"], chosen), path, model, lookup.nearest(path, paths)))
-    return layers
+        return replace(described, layers=replace(layers, head=(path,)))
+    span = setting_span(chosen["head"], chosen)
+    scope.add(messages.no_such_head(span, path, card.name, lookup.nearest(path, paths)))
+    return described
 
 
 def _with_layers(described: ModelFacts, source: Invocation, request: dict[str, Any], scope: Scope) -> ModelFacts:

@@ -64,8 +64,6 @@ def _model(statement: Invocation) -> tuple[Model, Invocation]:
     """The model, and the call or statement in which its weights and head were chosen."""
     source = statement.settings[0].value
     chosen = source if isinstance(source, Invocation) else statement
-    if isinstance(source, Invocation):
-        source = replace(source, settings=tuple(s for s in source.settings if s.name not in _OWN))
     return _chosen(source, chosen, statement.origin), chosen
 
 
@@ -79,11 +77,12 @@ def is_model(setting: Setting, call: Invocation) -> bool:
 
 def as_model(call: Invocation) -> Model:
     """The model that a call names outside of the `model` statement: a teacher."""
-    source = replace(call, settings=tuple(s for s in call.settings if s.name not in _OWN))
-    return _chosen(source, call, call.origin)
+    return _chosen(call, call, call.origin)
 
 
 def _chosen(source: Invocation | tuple[Invocation, ...], chosen: Invocation, origin: Origin) -> Model:
+    if isinstance(source, Invocation):
+        source = replace(source, settings=tuple(s for s in source.settings if s.name not in _OWN))
     head = chosen.value("head")
     return Model(
         source=source,

@@ -64,28 +64,16 @@ class PhaseReader:
                 return (None,)
             origin = Default("one phase with everything")
             return (self._phase("train", train["epochs"], shared, origin, own=shared),)
-        self._refuse_epochs(train, written)
+        place = train["epochs"].span if train is not None else None
+        if place is not None:
+            is_option = place.source.kind is SourceKind.OPTION
+            option = option_for("train", "epochs", place.text, self.written) if is_option else ""
+            self.scope.add(messages.epochs_and_phases(place, written[0].statement.name.span, option))
         later = [statement for statement in shared if not changes_model(statement)]
         return tuple(self._written_phase(one, later if at else shared) for at, one in enumerate(written))
 
-    def check_unread(self, placed: list[Recognised]) -> None:
-        """Reports errors in statements at the top that no phase reads: each has another, or solves its head."""
-        for one in placed:
-            if one.card.statement.in_phase:
-                self.statements.bound(one)
-
-    def _refuse_epochs(self, train: Invocation | None, written: list[Recognised]) -> None:
-        place = train["epochs"].span if train is not None else None
-        if place is None:
-            return
-        option = ""
-        if place.source.kind is SourceKind.OPTION:
-            option = option_for("train", "epochs", place.text, self.written)
-        self.scope.add(messages.epochs_and_phases(place, written[0].statement.name.span, option))
-
     def _written_phase(self, placed: Recognised, shared: list[syntax.Statement]) -> Phase | None:
-        header = self.statements.bound(placed)
-        block = placed.statement.inner
+        header, block = self.statements.bound(placed), placed.statement.inner
         statements = phase_statements(shared, block, self.scope.diagnostics)
         if header is None:
             for inner in recognise(statements, "phase", self.scope, self.known):
@@ -130,11 +118,12 @@ class PhaseReader:
         optimizer = self._optimizer(inside)
         early_stop = self.statements.bound(inside["early_stop"][-1]) if "early_stop" in inside else None
         techniques: tuple[AnyTechnique, ...] | None = _complete(read_techniques)
-        overrides = _complete([self._override(one) for one in inside.get("override", ())])
+        calls = _complete(map(self.statements.bound, inside.get("override", ())))
         if "early_stop" in inside and early_stop is None:
             return None
-        if loss is None or schedule is None or optimizer is None or techniques is None or overrides is None:
+        if loss is None or schedule is None or optimizer is None or techniques is None or calls is None:
             return None
+        overrides = tuple(Override(each.value("hook"), each.value("function"), each.origin) for each in calls)
         layers = self.scope.layers
         others = [technique for technique in techniques if isinstance(technique, Technique)]
         self.adapters += (resolve_adapter(one.invocation, layers) for one in others if is_adapter(one))
@@ -203,10 +192,6 @@ class PhaseReader:
 
         return replace(call, settings=tuple(map(resolved, call.settings)))
 
-    def _override(self, placed: Recognised) -> Override | None:
-        call = self.statements.bound(placed)
-        return None if call is None else Override(call.value("hook"), call.value("function"), call.origin)
-
     def _optimizer(self, inside: Mapping[str, list[Recognised]]) -> Optimizer | None:
         call = self.statements.call(inside, "optimizer")
         if call is None:
@@ -214,7 +199,7 @@ class PhaseReader:
         if "optimizer" not in inside:
             return Optimizer(call)
         statements = recognise(inside["optimizer"][-1].statement.inner, "optimizer", self.scope)
-        groups = _complete([self._group(one, call) for one in statements])
+        groups = _complete(self._group(one, call) for one in statements)
         return None if groups is None else Optimizer(call, groups)
 
     def _group(self, placed: Recognised, optimizer: Invocation) -> Group | None:
@@ -236,7 +221,8 @@ def _pruning(technique: Technique) -> Pruning | None:
     return Pruning(call, call.value("on").parameters, method.card.pruning.shrinks_model)
 
 
-def _complete(parts: Sequence[T | None]) -> tuple[T, ...] | None:
+def _complete(parts: Iterable[T | None]) -> tuple[T, ...] | None:
     """All parts, or None if one of them has an error."""
-    complete = tuple(part for part in parts if part is not None)
-    return complete if len(complete) == len(parts) else None
+    read = tuple(parts)
+    complete = tuple(part for part in read if part is not None)
+    return complete if len(complete) == len(read) else None

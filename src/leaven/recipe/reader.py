@@ -19,17 +19,29 @@ from leaven.catalog.layers import Layers
 from leaven.catalog.values import Default, FilePath, Invocation, Setting, Written
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, has_errors, in_order
+from leaven.language.record import Record
 from leaven.language.source import Source, SourceKind
 from leaven.messages import statements as messages
 from leaven.messages.files import output_is_a_file
 from leaven.recipe import default_transforms
 from leaven.recipe.data import DataFacts, describe_data
 from leaven.recipe.default_training import FEW_SAMPLES, default_batch, default_epochs, start_of
-from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts, layers_at
 from leaven.recipe.model_statement import read_model
 from leaven.recipe.phases import PhaseReader
-from leaven.recipe.recipe import Checkpoint, Data, Model, NewHead, OnBadFile, Recipe, Split, Train, Transforms, Workers
+from leaven.recipe.recipe import (
+    Checkpoint,
+    Data,
+    Model,
+    NewHead,
+    OnBadFile,
+    Phase,
+    Recipe,
+    Split,
+    Train,
+    Transforms,
+    Workers,
+)
 from leaven.recipe.sample_counts import sample_counts
 from leaven.recipe.sweeps import is_given, read_sweep, unused
 from leaven.statements import options
@@ -77,6 +89,18 @@ def open_reader(source: Source, given: Options, run_code: bool, requires_args: b
     options.apply(given, assembled)
     assembled.statements = replace_overridden(assembled.statements)
     return RecipeReader(source, assembled, names.open_scope(assembled, given, requires_args), run_code)
+
+
+class Draft(Record):
+    """The parts that the rules check. Those with errors are left out, so that the others are still checked."""
+
+    model: Model
+    model_facts: ModelFacts
+    data: Data
+    data_facts: DataFacts
+    phases: tuple[Phase, ...]
+    metrics: tuple[Invocation, ...]
+    train: Train | None
 
 
 class _Foundation(NamedTuple):
@@ -141,17 +165,21 @@ class RecipeReader:
         start = start_of(model, samples, task.input, batch if isinstance(batch, int) else None)
         reader = PhaseReader(self.statements, self.known, self.assembled.statements, self.scope, start)
         phases = reader.read(placed, train)
-        sweeps = self._sweeps(top)
+        read = [read_sweep(one, self.statements, self.scope) for one in top.get("sweep", ())]
+        # a value on the command line takes the place of a sweep
+        sweeps = tuple(sweep for sweep in read if sweep is not None and not is_given(sweep, self.scope))
         checkpoint = self.statements.only(top, "checkpoint")
         logs, output = self._logs(top), self._output(top)
         used = frozenset(self.scope.used)
-        reader.check_unread(placed)
+        for one in placed:  # also what no phase reads, as each has another, or solves its head, may have errors
+            if one.card.statement.in_phase:
+                self.statements.bound(one)
         if not has_errors(self.scope.diagnostics):  # what an error left out may use the `arg`
             self.scope.diagnostics += unused(sweeps, used)
             self.scope.used.update(sweep.value("name") for sweep in sweeps)
         draft = None
+        sound = tuple(filter(None, phases))
         if model is not None and data is not None:
-            sound = tuple(phase for phase in phases if phase is not None)
             settings = None if train is None else Train.read(train.without_setting("epochs"))  # the phases have it
             draft = Draft(model, model_facts, data, data_facts, sound, metrics or (), settings)
         if has_errors(self.scope.diagnostics):
@@ -192,9 +220,8 @@ class RecipeReader:
     def _lacks_libraries(self) -> bool:
         """Whether a library that every recipe needs can't be used: then no name could be looked up."""
         absent = library.installed().absent()
-        missing = [name for name in NEEDED if name in absent]
-        for name in missing:
-            self.scope.add(messages.missing_library(name, absent[name]))
+        missing = [messages.missing_library(name, absent[name]) for name in NEEDED if name in absent]
+        self.scope.diagnostics += missing
         return bool(missing)
 
     def _require(self, top: Mapping[str, list[Recognised]]) -> None:
@@ -236,7 +263,7 @@ class RecipeReader:
         statement = self.statements.bound(top["data"][-1]) if top.get("data") else None
         call = call_in(statement)
         if statement is None or call is None:
-            return call, DataFacts(is_known=False)
+            return None, DataFacts(is_known=False)
         skips_bad = self._skips_bad_files(top["data"][-1].statement)
         return call, describe_data(call, statement.setting("task"), self.scope, skips_bad=skips_bad)
 
@@ -267,11 +294,8 @@ class RecipeReader:
             default_transforms.check_split(written["split"], self.scope)
         if call is None or len(written) < len(inside):
             return None
-        transforms = {
-            name: Transforms(written[name].settings[0].value, written[name].origin)
-            for name in ("train", "eval")
-            if name in written
-        }
+        pipelines = {name: written[name] for name in ("train", "eval") if name in written}
+        transforms = {name: Transforms(one.settings[0].value, one.origin) for name, one in pipelines.items()}
         if "size" in written:
             model = default_transforms.with_size(model, written["size"], transforms.values(), self.scope)
         split = written.get("split") or default_transforms.default_split(default_of("data.split"), facts)
@@ -290,8 +314,3 @@ class RecipeReader:
             return None, ModelFacts("the model")
         self.statements.refuse_block(top["model"][-1])
         return read_model(top["model"][-1], data, self.scope, self.run_code)
-
-    def _sweeps(self, top: Mapping[str, list[Recognised]]) -> tuple[Invocation, ...]:
-        """The sweeps, each over an `arg` of the recipe. A value on the command line takes the place of a sweep."""
-        read = [read_sweep(one, self.statements, self.scope) for one in top.get("sweep", ())]
-        return tuple(sweep for sweep in read if sweep is not None and not is_given(sweep, self.scope))

@@ -25,6 +25,8 @@ from leaven.catalog.values import (
 from leaven.language.record import Record
 from leaven.recipe.task import Task
 
+BACKBONE = "weights_backbone"  # the argument of torchvision's detectors
+
 
 class Fixed(Record):
     """A statement whose settings are the same in every recipe: each is a field."""
@@ -66,15 +68,12 @@ class Model(Record):
     @property
     def has_weights(self) -> bool:
         """Whether it starts from trained weights, if only those of its backbone."""
-        return self.pretrained or self.weights is not None or has_published_backbone(self)
+        return self.pretrained or self.weights is not None or self.has_published_backbone
 
-
-BACKBONE = "weights_backbone"  # the argument of torchvision's detectors
-
-
-def has_published_backbone(model: Model) -> bool:
-    """Whether the backbone of a detector starts from published weights, and the rest from scratch."""
-    return isinstance(model.source, Invocation) and model.source.value(BACKBONE) is not None
+    @property
+    def has_published_backbone(self) -> bool:
+        """Whether the backbone of a detector starts from published weights, and the rest from scratch."""
+        return isinstance(self.source, Invocation) and self.source.value(BACKBONE) is not None
 
 
 class Transforms(Record):

@@ -72,13 +72,10 @@ def _model(model: Model) -> Iterator[Line]:
     extra = ["pretrained=true"] if model.pretrained else []
     if model.weights is not None:
         extra.append(f"weights={value_text(model.weights)}")
-    match model.head:
-        case KeepHead():
-            extra.append("head=keep")
-        case NewHead(path=None):
-            extra.append("head=new")
-        case NewHead(path=path):
-            extra.append(f"head={value_text(path)}")
+    if isinstance(model.head, KeepHead):
+        extra.append("head=keep")
+    else:
+        extra.append(f"head={'new' if model.head.path is None else value_text(model.head.path)}")
     if isinstance(model.source, tuple):
         yield from _stages("model", model.source, str(model.origin), extra)
     else:
@@ -90,10 +87,8 @@ def _model(model: Model) -> Iterator[Line]:
 def _without_fitted(model: Model) -> Invocation:
     """The call that makes a model, without the number of outputs that the data gives in place of a default."""
     assert isinstance(model.source, Invocation)
-    if model.source.card.kind != "user" or not isinstance(model.head, NewHead):
-        return model.source
     outputs = model.source.card.outputs_parameter
-    if outputs is None:
+    if model.source.card.kind != "user" or not isinstance(model.head, NewHead) or outputs is None:
         return model.source
     given = (s for s in model.source.settings if s.name != outputs.name or not isinstance(s.origin, Default))
     return replace(model.source, settings=tuple(given))

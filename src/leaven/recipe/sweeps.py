@@ -6,7 +6,6 @@ from dataclasses import replace
 from leaven.binding.args import swept_arg
 from leaven.binding.scope import Scope
 from leaven.binding.statements import Statements, bind_statement
-from leaven.catalog.card import Parameter
 from leaven.catalog.values import Arg, Invocation, Pending, Score, Written
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.source import SourceKind
@@ -20,20 +19,18 @@ def read_sweep(placed: Recognised, statements: Statements, scope: Scope) -> Invo
     """A sweep whose values are of the type of its `arg`; None after an error was reported."""
     statements.refuse_block(placed)
     arg = scope.args.get(swept_arg(placed.statement) or "")
-    parameters = placed.card.parameters if arg is None else [_typed(each, arg) for each in placed.card.parameters]
+    parameters = placed.card.parameters
+    if arg is not None:
+        parameters = tuple(
+            replace(each, items=arg.type, choices=arg.choices) if each.name == "values" else each for each in parameters
+        )
     sweep = bind_statement(placed.statement, placed.card, scope, parameters)
     if sweep is None:
         return None
-    problem = next(_problems(sweep, arg, scope), None)
-    if problem is not None:
+    if (problem := next(_problems(sweep, arg, scope), None)) is not None:
         scope.add(problem)
-    return sweep if problem is None else None
-
-
-def _typed(parameter: Parameter, arg: Arg) -> Parameter:
-    """A parameter of `sweep`, for values of the type of an `arg`."""
-    is_values = parameter.name == "values"
-    return replace(parameter, items=arg.type, choices=arg.choices) if is_values else parameter
+        return None
+    return sweep
 
 
 def _problems(sweep: Invocation, arg: Arg | None, scope: Scope) -> Iterator[Diagnostic]:

@@ -37,11 +37,6 @@ class Task(Record):
         """Whether each sample has one of several classes, and nothing else."""
         return self.known is not None and self.known.target_kind == "class"
 
-    @property
-    def outputs_name(self) -> str:
-        """The name of the number of outputs in recipes and programs."""
-        return "classes" if self.has_classes else "outputs"
-
     def counted(self, outputs: int) -> str:
         """So many outputs in words: `10 classes`."""
         noun = self.known.outputs if self.known is not None else "outputs"

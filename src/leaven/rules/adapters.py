@@ -4,11 +4,11 @@ from collections.abc import Iterator, Sequence
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.selectors import Word, matching
-from leaven.catalog.values import Written
+from leaven.catalog.values import Invocation, Written
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import freezing as messages
 from leaven.recipe.adapters import largest_rank
-from leaven.recipe.draft import Draft
+from leaven.recipe.reader import Draft
 from leaven.recipe.recipe import Adapter
 
 
@@ -28,11 +28,10 @@ def _adapter(adapter: Adapter, earlier: Sequence[Adapter], draft: Draft) -> Iter
     if layers is None or adapter.weights is None:
         return
     if not adapter.weights:
-        yield _nothing_to_adapt(adapter, layers, draft.model_facts.name)
+        yield _nothing_to_adapt(call, layers, draft.model_facts.name)
         return
     for other in earlier:
-        both = [weight for weight in other.weights or () if weight in adapter.weights]
-        if both:
+        if both := [weight for weight in other.weights or () if weight in adapter.weights]:
             yield messages.adapted_twice(call, other.invocation, both[0].module_path)
     rank = call.setting("rank")
     if rank is not None and isinstance(rank.value, int) and isinstance(rank.origin, Written):
@@ -41,8 +40,7 @@ def _adapter(adapter: Adapter, earlier: Sequence[Adapter], draft: Draft) -> Iter
             yield messages.rank_too_large(rank, call, smallest.module_path, largest_rank(smallest))
 
 
-def _nothing_to_adapt(adapter: Adapter, layers: Layers, name: str) -> Diagnostic:
-    call = adapter.invocation
+def _nothing_to_adapt(call: Invocation, layers: Layers, name: str) -> Diagnostic:
     on = call.setting("on")
     if on is None or on.value is None:
         return messages.nothing_to_adapt(call, name)

@@ -10,8 +10,7 @@ from leaven.catalog.model_survey import only_cached
 from leaven.language.diagnostics import Diagnostic, has_errors, in_order
 from leaven.language.record import Record
 from leaven.language.source import Source
-from leaven.recipe.draft import Draft
-from leaven.recipe.reader import open_reader
+from leaven.recipe.reader import Draft, open_reader
 from leaven.recipe.recipe import Recipe
 from leaven.recipe.relative_paths import relative_to_recipe
 from leaven.rules import (
@@ -85,11 +84,10 @@ def apply_rules(draft: Draft) -> Iterator[Diagnostic]:
 @contextmanager
 def _without_garbage_collection() -> Iterator[None]:
     """A check makes no reference cycles, and looking for them grows faster than the recipe."""
-    if not gc.isenabled():
-        yield
-        return
+    was_enabled = gc.isenabled()
     gc.disable()
     try:
         yield
     finally:
-        gc.enable()
+        if was_enabled:
+            gc.enable()

@@ -7,7 +7,7 @@ from leaven.catalog.selectors import Word, matching
 from leaven.catalog.values import Quantity, Setting, Written
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import freezing as messages
-from leaven.recipe.draft import Draft
+from leaven.recipe.reader import Draft
 from leaven.recipe.recipe import Freezing, Group, NewHead, Phase, Reinit, Technique, Unfreeze
 
 
@@ -20,8 +20,10 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
         if phase.freezing is None or draft.model.layers is None:
             continue
         yield from _phase(phase, phase.freezing, draft.model.layers, draft)
-        if at == 0 and not draft.model.has_weights:
-            yield from _untrained(phase.freezing, draft.model.layers)
+        if at == 0 and not draft.model.has_weights:  # more than the head is frozen as it was initialised
+            head = matching(Word("head"), draft.model.layers)
+            untrained = [one.origin for one in phase.freezing.causes if one.parameters - head]
+            yield from map(messages.frozen_untrained, untrained[:1])
 
 
 def _without_effect(phases: Sequence[Phase]) -> Iterator[Diagnostic]:
@@ -56,24 +58,13 @@ def _phase(phase: Phase, freezing: Freezing, layers: Layers, draft: Draft) -> It
 def _frozen_in_vain(phase: Phase, freezing: Freezing) -> Iterator[Diagnostic]:
     """Frozen layers that are to be re-initialised or have settings of the optimizer."""
     adapted = {weight.name for adapter in phase.adapters for weight in adapter.weights or ()}
-    for technique in phase.techniques:
-        chosen = technique.layers.parameters if isinstance(technique, Reinit) else None
-        if isinstance(technique, Reinit) and chosen is not None and chosen <= freezing.frozen:
-            causes = [one.origin for one in freezing.causes if one.parameters & chosen]
-            yield messages.frozen_reinit(technique.origin, causes)
-    for group in phase.optimizer.groups:
-        chosen = group.layers.parameters
-        if chosen is not None and chosen <= freezing.frozen - adapted:
-            causes = [one.origin for one in freezing.causes if one.parameters & chosen]
-            yield messages.frozen_group(group.origin, causes)
-
-
-def _untrained(freezing: Freezing, layers: Layers) -> Iterator[Diagnostic]:
-    """A model that was never trained, and of which more than the head is frozen."""
-    head = matching(Word("head"), layers)
-    cause = next((one for one in freezing.causes if one.parameters - head), None)
-    if cause is not None:
-        yield messages.frozen_untrained(cause.origin)
+    to_train: list[Reinit | Group] = [one for one in phase.techniques if isinstance(one, Reinit)]
+    to_train += phase.optimizer.groups
+    for one in to_train:
+        is_reinit, chosen = isinstance(one, Reinit), one.layers.parameters
+        if chosen is not None and chosen <= (freezing.frozen if is_reinit else freezing.frozen - adapted):
+            causes = [cause.origin for cause in freezing.causes if cause.parameters & chosen]
+            yield (messages.frozen_reinit if is_reinit else messages.frozen_group)(one.origin, causes)
 
 
 def _groups(groups: Sequence[Group]) -> Iterator[Diagnostic]:

@@ -13,9 +13,9 @@ from leaven.messages import inputs as messages
 from leaven.messages.places import span_of
 from leaven.recipe.data import DataFacts, sizes_on_disk
 from leaven.recipe.default_transforms import USUAL_SIZE, height_and_width
-from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts, takes_size
 from leaven.recipe.model_statement import kept_classes
+from leaven.recipe.reader import Draft
 from leaven.recipe.recipe import Data, KeepHead, Transforms
 
 _NEW_HEAD = "remove `head=keep` to get a new head for the classes of the data"
@@ -73,11 +73,10 @@ def _text(draft: Draft) -> Iterator[Diagnostic]:
     for name, transforms in (("train", draft.data.train), ("eval", draft.data.eval)):
         if transforms is not None:
             yield messages.transforms_of_texts(name, transforms.origin)
-    wanted = draft.data.tokenize.value("max_length") if draft.data.tokenize is not None else None
-    longest = draft.model_facts.longest
-    if isinstance(wanted, int) and longest is not None and wanted > longest:
-        assert draft.data.tokenize is not None
-        yield messages.too_long(draft.model_facts.name, longest, wanted, draft.data.tokenize)
+    tokenize, longest = draft.data.tokenize, draft.model_facts.longest
+    wanted = tokenize.value("max_length") if tokenize is not None else None
+    if tokenize is not None and isinstance(wanted, int) and longest is not None and wanted > longest:
+        yield messages.too_long(draft.model_facts.name, longest, wanted, tokenize)
 
 
 def _classes(draft: Draft) -> Iterator[Diagnostic]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from leaven.catalog.values import is_written
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import training as messages
-from leaven.recipe.draft import Draft
+from leaven.recipe.reader import Draft
 
 AUTO = "auto"
 
@@ -17,16 +17,15 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
             continue
         if phase.solver is not None:
             yield messages.not_solved(phase.solver, task.title)
-        yield from (
-            messages.channels_stay(one.invocation, task.title) for one in phase.prunings if one.removes_channels
-        )
+        shrinking = [one.invocation for one in phase.prunings if one.removes_channels]
+        yield from (messages.channels_stay(call, task.title) for call in shrinking)
         score = phase.schedule.setting("score")
         if score is not None and not is_written(score.origin) and str(score.value) == "val.loss":  # its default
             better = next(iter(name for metric in draft.metrics for name in metric.card.metric.scores), "map")
             yield messages.no_loss_to_watch(phase.schedule, f"val.{better}")
     train = draft.train
-    settings = [train.batch, train.precision, train.compile] if train is not None else []
-    if task.known is not None and not task.known.has_eval_loss:
-        yield from (
-            messages.not_measured(one, task.title) for one in settings if one.value == AUTO and is_written(one.origin)
-        )
+    if train is not None and task.known is not None and not task.known.has_eval_loss:
+        automatic = [
+            one for one in (train.batch, train.precision, train.compile) if one.value == AUTO and is_written(one.origin)
+        ]
+        yield from (messages.not_measured(one, task.title) for one in automatic)

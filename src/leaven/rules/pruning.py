@@ -8,7 +8,7 @@ from leaven.catalog.values import Quantity, Written
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import freezing as messages
 from leaven.recipe.adapters import is_adapter
-from leaven.recipe.draft import Draft
+from leaven.recipe.reader import Draft
 from leaven.recipe.recipe import Phase, Pruning, Reinit, Technique
 
 
@@ -44,11 +44,9 @@ def _reinit(reinit: Reinit, earlier: Sequence[Technique | Pruning]) -> Iterator[
     """A layer re-initialises all of its weights, also masked ones."""
     if reinit.method != "default" or reinit.layers.parameters is None:
         return
-    for other in earlier:
-        is_mask = isinstance(other, Pruning) and not other.removes_channels
-        if isinstance(other, Pruning) and is_mask and (other.parameters or frozenset()) & reinit.layers.parameters:
-            yield messages.pruned_reinit(reinit.origin, other.invocation)
-            return
+    masks = [one for one in earlier if isinstance(one, Pruning) and not one.removes_channels]
+    hit = [one for one in masks if (one.parameters or frozenset()) & reinit.layers.parameters]
+    yield from (messages.pruned_reinit(reinit.origin, one.invocation) for one in hit[:1])
 
 
 def _length(pruning: Pruning, phase: Phase) -> Iterator[Diagnostic]:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from leaven.catalog.values import Invocation, Setting
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import techniques as messages
-from leaven.recipe.draft import Draft
+from leaven.recipe.reader import Draft
 from leaven.recipe.recipe import Phase
 
 _BEFORE_TRAINING = frozenset(("on_data", "on_model", "on_optimizer"))

@@ -6,8 +6,7 @@ from leaven.catalog.layers import LayerParameter, Layers
 from leaven.catalog.values import Invocation
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import training as messages
-from leaven.recipe.default_transforms import is_random
-from leaven.recipe.draft import Draft
+from leaven.recipe.reader import Draft
 from leaven.recipe.recipe import Data, Phase
 
 
@@ -26,7 +25,7 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
 def _images(phase: Phase, solver: Invocation, data: Data) -> Iterator[Diagnostic]:
     """Random transforms where the recipe does not say how many views of each image to use."""
     stages = data.train.stages if data.train is not None else ()
-    random = [stage.card.friendly for stage in stages if is_random(stage)]
+    random = [stage.card.friendly for stage in stages if stage.card.transform.is_random]
     if data.train is not None and random and not any(call.card.technique.stores_views for call in phase.calls):
         yield messages.solved_with_random_images(solver, data.train.origin, random)
 

@@ -7,22 +7,16 @@ from leaven.binding.files import is_readable, missing_file
 from leaven.catalog.layers import Layers
 from leaven.catalog.lookup import nearest
 from leaven.catalog.values import FilePath, Invocation, Setting
-from leaven.formats.class_names import (
-    PublishedClasses,
-    outputs_called,
-    published_classes,
-    published_set,
-    words_of,
-)
+from leaven.formats.class_names import PublishedClasses, outputs_called, published_classes, published_set, words_of
 from leaven.formats.layer_names import is_glob, is_named, is_under
 from leaven.formats.trained import BundleFacts, bundle_facts, is_built_by_code, safetensors_shapes
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import teachers as messages
 from leaven.messages.places import span_of
 from leaven.recipe.data import DataFacts
-from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import head_labels, library_layers, missing_weights
 from leaven.recipe.model_statement import is_model, kept_classes
+from leaven.recipe.reader import Draft
 
 _ROUNDING = 1e-6
 
@@ -36,7 +30,12 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
         yield from _weights(phase.calls)
         for call in phase.calls:
             for setting in call.settings:
-                yield from _argument(call, setting, phases, data)
+                parameter = call.card.parameter(setting.name)
+                if is_model(setting, call):
+                    yield from _teacher(call, setting.value, phases, data)
+                elif isinstance(setting.value, tuple) and parameter is not None and "model" in parameter.types:
+                    fix = 'for example, `bundle("teacher.bundle")`'
+                    yield messages.untrained("the teacher, a pipeline of components,", span_of(setting.origin), fix)
             if call.card.technique.compares_features:
                 yield from _layers(call, draft)
 
@@ -48,16 +47,6 @@ def _as_matched(draft: Draft) -> DataFacts:
         return draft.data_facts
     names = published_classes(classes).names
     return replace(draft.data_facts, outputs=len(names), names=names)
-
-
-def _argument(call: Invocation, setting: Setting, phases: Sequence[str], data: DataFacts) -> Iterator[Diagnostic]:
-    parameter = call.card.parameter(setting.name)
-    if is_model(setting, call):
-        yield from _teacher(call, setting.value, phases, data)
-    elif isinstance(setting.value, tuple) and parameter is not None and "model" in parameter.types:
-        yield messages.untrained(
-            "the teacher, a pipeline of components,", span_of(setting.origin), 'for example, `bundle("teacher.bundle")`'
-        )
 
 
 def _teacher(call: Invocation, teacher: Invocation, phases: Sequence[str], data: DataFacts) -> Iterator[Diagnostic]:
@@ -185,7 +174,8 @@ def _layers(call: Invocation, draft: Draft) -> Iterator[Diagnostic]:
         yield from _names(ours, draft.model.layers, draft.model_facts.name)
     teacher = call.value("teacher")
     if isinstance(theirs.value, tuple) and isinstance(teacher, Invocation) and teacher.card.kind == "model":
-        known = _teacher_layers(teacher, draft)
+        traits = teacher.card.model
+        known = draft.model.layers if traits.is_earlier_phase else None if traits.is_bundle else library_layers(teacher)
         if known is not None:
             yield from _names(theirs, known, teacher.card.bare_name)
     if not isinstance(ours.value, tuple) or not isinstance(theirs.value, tuple):
@@ -193,12 +183,6 @@ def _layers(call: Invocation, draft: Draft) -> Iterator[Diagnostic]:
     names = [*ours.value, *theirs.value]
     if len(ours.value) != len(theirs.value) and not any(is_glob(str(name)) for name in names):
         yield messages.unequal_layers(ours, theirs)
-
-
-def _teacher_layers(teacher: Invocation, draft: Draft) -> Layers | None:
-    if teacher.card.model.is_earlier_phase:
-        return draft.model.layers
-    return None if teacher.card.model.is_bundle else library_layers(teacher)
 
 
 def _names(setting: Setting, layers: Layers, model: str) -> Iterator[Diagnostic]:

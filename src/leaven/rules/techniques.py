@@ -9,8 +9,8 @@ from leaven.catalog.hooks import HOOKS
 from leaven.catalog.values import Invocation, Origin, Quantity
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import techniques as messages
-from leaven.recipe.draft import Draft
 from leaven.recipe.model_facts import ModelFacts
+from leaven.recipe.reader import Draft
 from leaven.recipe.recipe import Data, Model, Phase, Train
 from leaven.recipe.task import Task
 
@@ -31,14 +31,16 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
             yield from _model(call, draft.model, draft.model_facts)
             yield from _balance(call, phase, draft.data)
             yield from _users_own(call) if call.card.kind == "user" else ()
-            yield from _construction(call)
+            early = [hook for hook in _BEFORE_TRAINING if hook in call.card.technique.hooks]
+            late = [name for name in _LATE if name in call.card.technique.wants]
+            if early and late:  # what trains the model does not exist yet when this one is constructed
+                yield messages.constructed_too_early(call, early[0], late[0])
 
 
 def _pairs(calls: Sequence[Invocation]) -> Iterator[Diagnostic]:
     firsts = list({call.card.name: call for call in reversed(calls)}.values())[::-1]
     for first, second in combinations(firsts, 2):
-        reason = _conflict(first, second)
-        if reason is not None:
+        if (reason := _conflict(first, second)) is not None:
             yield messages.incompatible(first, second, reason)
 
 
@@ -141,11 +143,3 @@ def _users_own(call: Invocation) -> Iterator[Diagnostic]:
         near = lookup.nearest(method, HOOKS)
         if near and not method.startswith("_"):
             yield messages.unused_method(call, method, near[0])
-
-
-def _construction(call: Invocation) -> Iterator[Diagnostic]:
-    """A technique that prepares the model is constructed before what trains it exists."""
-    early = [hook for hook in _BEFORE_TRAINING if hook in call.card.technique.hooks]
-    late = [name for name in _LATE if name in call.card.technique.wants]
-    if early and late:
-        yield messages.constructed_too_early(call, early[0], late[0])

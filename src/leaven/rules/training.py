@@ -8,7 +8,7 @@ from leaven.catalog.values import Invocation, Quantity, Written, is_written
 from leaven.formats.imbalance import are_imbalanced
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import training as messages
-from leaven.recipe.draft import Draft
+from leaven.recipe.reader import Draft
 from leaven.recipe.recipe import Phase, Reinit, Technique
 
 
@@ -28,7 +28,9 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
         yield from _balance(draft)
     for at, phase in enumerate(draft.phases):
         yield from _warmup(phase)
-        yield from _untrained(phase)
+        changes_model = any(isinstance(technique, Reinit | Technique) for technique in phase.techniques)
+        if not phase.trains and is_written(phase.epochs.origin) and not changes_model:
+            yield messages.no_epochs(phase.epochs, phase.name)
         yield from _kept_optimizer(phase, draft.phases[:at])
 
 
@@ -84,22 +86,14 @@ def _arguments(call: Invocation, title: str, task: TaskTraits) -> Iterator[Diagn
             yield messages.argument_for_other_task(call, setting, parameter.targets, title)
 
 
-def _untrained(phase: Phase) -> Iterator[Diagnostic]:
-    """A phase that neither trains nor changes the model."""
-    changes_model = any(isinstance(technique, Reinit | Technique) for technique in phase.techniques)
-    if not phase.trains and is_written(phase.epochs.origin) and not changes_model:
-        yield messages.no_epochs(phase.epochs, phase.name)
-
-
 def _warmup(phase: Phase) -> Iterator[Diagnostic]:
     """A warm-up as long as its phase."""
     warmup, epochs = phase.schedule.setting("warmup"), phase.epochs.value
-    if warmup is None or not isinstance(warmup.origin, Written) or not isinstance(warmup.value, Quantity):
+    if warmup is None or not isinstance(warmup.origin, Written) or not isinstance(epochs, Quantity):
         return
-    if not isinstance(epochs, Quantity) or warmup.value.unit != "epochs" or epochs.amount == 0:
-        return
-    if warmup.value.amount >= epochs.amount:
-        yield messages.long_warmup(warmup, phase.epochs)
+    match warmup.value:
+        case Quantity(amount, "epochs") if amount >= epochs.amount > 0:
+            yield messages.long_warmup(warmup, phase.epochs)
 
 
 def _kept_optimizer(phase: Phase, before: Sequence[Phase]) -> Iterator[Diagnostic]:

@@ -177,18 +177,13 @@ def _as_tried(
         trial = apply(recipe, trial.then(following.edits[0]))
     assert trial is not None
     if left and (left[0].id != _NOT_OF_THE_TEXT or fix.shown is None or fix.otherwise):
-        return _advice(left[0])
+        advice = left[0].fix if left[0].id in _NOT_A_STATEMENT else None  # about this very word, where there is any
+        return advice if advice is not None and not advice.edits and not advice.is_general else None
     shown = fix.shown
     for edit in trial.edits:
         if shown is not None and edit.span.start <= shown.end and shown.start <= edit.span.end:
             shown = Span(shown.source, min(shown.start, edit.span.start), max(shown.end, edit.span.end))
     return replace(fix, edits=trial.edits, shown=shown, remains=left[0].headline if left else "")
-
-
-def _advice(report: Diagnostic) -> Fix | None:
-    """The particular advice about a word that is not a statement; None where there is none."""
-    fix = report.fix if report.id in _NOT_A_STATEMENT else None
-    return fix if fix is not None and not fix.edits and not fix.is_general else None
 
 
 def errors_left(

@@ -5,12 +5,12 @@ they leave it an image. Whether that is faster and not too large only the files 
 (`runtime/stored/decoded.py`); here is decided what the recipe tells.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from itertools import takewhile
 
 from leaven.plan.plan import Choice, Plan, StoreDecoded, TrainPhase, Transforms
-from leaven.plan.values import Bound, Call, Value
+from leaven.plan.values import Value
 from leaven.planning.passes.inputs import SPLITS, why_never_stored
 
 ABOUT = "images"
@@ -36,12 +36,15 @@ def store_decoded_images(plan: Plan) -> Plan:
         if reason:
             choices.append(Choice(about, "", _AS_ASKED, _AS_ASKED, reason))
             continue
-        first = () if plan.task.moves_targets else tuple(takewhile(_leaves_an_image, used.calls))
-        approximate = plan.approximate if _begins_smaller(first) else None
+        done = [_LEAVE_AN_IMAGE.get(getattr(one, "target", "")) for one in used.calls]
+        first = [] if plan.task.moves_targets else list(takewhile(bool, done))
+        resizes = next((word for word in first if word != "converted"), "") == "resized"  # before the size matters
+        approximate = plan.approximate if resizes else None
         how = "decoded at a smaller size if they are JPEG" if approximate is not None else "decoded"
         asked = "`exact=false` asks for this approximation" if approximate is not None else ""
-        stored.append(StoreDecoded(split, len(first), _done(first), approximate))
-        chosen = f"{how}{_done(first)} once, and stored"
+        what = _done(word for word in first if word)
+        stored.append(StoreDecoded(split, len(first), what, approximate))
+        chosen = f"{how}{what} once, and stored"
         choices.append(Choice(about, "", _AS_ASKED, chosen, asked or "they are the same in every epoch"))
     data = replace(plan.data, decoded=tuple(stored))
     return replace(plan, data=data, choices=(*plan.choices, *_joined(choices)))
@@ -71,19 +74,9 @@ def _times(phase: TrainPhase, split: str) -> Value:
     return phase.views.value if split == "train" and phase.views is not None else 1
 
 
-def _leaves_an_image(transform: Call | Bound) -> bool:
-    return isinstance(transform, Call) and transform.target in _LEAVE_AN_IMAGE
-
-
-def _begins_smaller(transforms: tuple[Call | Bound, ...]) -> bool:
-    """Whether images are resized before anything else depends on their size."""
-    does = [_LEAVE_AN_IMAGE[one.target] for one in transforms if isinstance(one, Call)]
-    return next((each for each in does if each != "converted"), "") == "resized"
-
-
-def _done(transforms: tuple[Call | Bound, ...]) -> str:
+def _done(words: Iterable[str]) -> str:
     """`, resized and cropped`."""
-    named = list(dict.fromkeys(_LEAVE_AN_IMAGE[one.target] for one in transforms if isinstance(one, Call)))
+    named = list(dict.fromkeys(words))
     return "".join([*(f", {word}" for word in named[:-1]), *(f" and {word}" for word in named[-1:])])
 
 

@@ -31,21 +31,17 @@ def store_frozen_layers(plan: Plan) -> Plan:
             phase = replace(phase, views=None)
         else:
             why_not = _why_not(phase, plan)
+            varies = bool(plan.data.train.random or plan.data.train.own)
             phase = replace(
                 phase,
-                views=phase.views if _limits_views(phase, plan) else None,
+                # the recipe decides whether training uses only some views of an image, not whether they are stored
+                views=phase.views if varies and not _has_a_view_per_epoch(phase) else None,
                 stored=tuple(split for split, reason in why_not.items() if not reason),
                 approximate=plan.approximate if not all(why_not.values()) else None,
             )
             choices += _choices(phase, plan, why_not)
         phases.append(phase)
     return replace(plan, phases=tuple(phases), choices=(*plan.choices, *choices))
-
-
-def _limits_views(phase: TrainPhase, plan: Plan) -> bool:
-    """Whether training uses only some augmented views of an image: the recipe decides, not whether they are stored."""
-    varies = bool(plan.data.train.random or plan.data.train.own)
-    return phase.views is not None and varies and not _has_a_view_per_epoch(phase)
 
 
 def _has_a_view_per_epoch(phase: TrainPhase) -> bool:

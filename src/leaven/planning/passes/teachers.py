@@ -1,5 +1,6 @@
 """A teacher gives the same outputs for the same image in every epoch: it is asked once, and they are stored."""
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from leaven.plan.plan import Choice, EarlierModel, Plan, TrainPhase, UseTechnique
@@ -18,28 +19,27 @@ def store_teacher_outputs(plan: Plan) -> Plan:
             has_views = phase.views is not None and not plan.data.train.own
             reason = next(why_not_stored(phase, plan), "") or ("" if has_views else why_varying(plan.data.train))
             reason = reason or why_padded(plan)
-            own = next(filter(None, (_own_code(use, phase, plan) for use in teaching)), "")
             if not reason:
-                steps = tuple(_asked_once(step) if step in teaching else step for step in phase.steps)
+                steps = tuple(
+                    replace(step, asks_once=True) if isinstance(step, UseTechnique) and step in teaching else step
+                    for step in phase.steps
+                )
                 phase = replace(phase, steps=steps)
             chosen = _AS_ASKED if reason else f"runs once {times(phase.views, plan)}; its outputs are stored"
             asked = "`features` asks for this approximation" if phase.views is not None else ""
-            because = reason or (asked or "it gives the same outputs in every epoch") + not_kept(own)
+            because = reason or (asked or "it gives the same outputs in every epoch") + not_kept(
+                _own_code(teaching, phase, plan)
+            )
             choices.append(Choice(ABOUT, phase.name, _AS_ASKED, chosen, because))
         phases.append(phase)
     return replace(plan, phases=tuple(phases), choices=(*plan.choices, *choices))
 
 
-def _asked_once(use: object) -> UseTechnique:
-    assert isinstance(use, UseTechnique)
-    return replace(use, asks_once=True)
-
-
-def _own_code(use: object, phase: TrainPhase, plan: Plan) -> str:
+def _own_code(teaching: Iterable[UseTechnique], phase: TrainPhase, plan: Plan) -> str:
     """The user's code that a teacher is made of."""
-    assert isinstance(use, UseTechnique)
     of_each = (
         own_code_in(plan, plan.model, phase) if isinstance(model, EarlierModel) else own_code_in(plan, model)
+        for use in teaching
         for _, model in use.models
     )
     return next(filter(None, of_each), "")
