@@ -11,7 +11,7 @@ from leaven.formats.class_names import Mismatch, match, named_outputs, published
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
 from leaven.formats.target import BadTarget, values_of
 from leaven.runtime.data.datasets import Dataset, ImageFiles
-from leaven.runtime.data.samples import Labelled as Samples
+from leaven.runtime.data.samples import Samples
 from leaven.runtime.data.torch_datasets import StreamDataset
 from leaven.runtime.failures import Failure
 from leaven.tasks.classification.evaluation import Evaluation, Tally

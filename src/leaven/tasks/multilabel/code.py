@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from leaven.formats.target import Known
 from leaven.runtime.data.datasets import Dataset, image_folder
-from leaven.runtime.data.samples import Labelled as Samples
+from leaven.runtime.data.samples import Samples
 from leaven.tasks.guesses import LabelFrequencies
 from leaven.tasks.multilabel.evaluation import Evaluation, Tally
 from leaven.tasks.multilabel.prediction import Prediction, predictions

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 
 from leaven.formats.target import Known
 from leaven.runtime.data.datasets import Dataset, image_folder
-from leaven.runtime.data.samples import Labelled as Samples
+from leaven.runtime.data.samples import Samples
 from leaven.tasks.guesses import TrainingMean
 from leaven.tasks.protocol import Description
 from leaven.tasks.regression.evaluation import Evaluation, Tally

@@ -1,6 +1,6 @@
 """The code of semantic segmentation: what needs torch."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -10,10 +10,10 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leaven.formats.target import Target
+from leaven.runtime.data import samples
+from leaven.runtime.data.annotated import masks_of
 from leaven.runtime.data.datasets import Dataset
-from leaven.runtime.data.mask_folders import masks_of
 from leaven.runtime.data.places import Place, size_of
-from leaven.runtime.data.samples import collate
 from leaven.runtime.failures import Failure
 from leaven.tasks.guesses import MostFrequentPixel
 from leaven.tasks.protocol import Description
@@ -36,16 +36,13 @@ _ROW_SIDE = 2
 _HEADS = ("classifier", "aux_classifier")
 
 
-class Samples:
+class Samples(samples.Samples):
     """Images with masks, which the transforms move together."""
 
     is_placed: ClassVar[bool] = True
 
     def given(self, image: Any, value: Any) -> tuple[Any, ...]:
         return image, as_moved(read_mask(value, size_of(image)))
-
-    def inputs(self, images: Sequence[Any]) -> Any:
-        return collate(images)
 
     def targets(self, moved: Sequence[tuple[Any, ...]], values: Sequence[Any]) -> Any:
         return torch.stack([as_target(mask) for (mask,) in moved])
@@ -59,9 +56,6 @@ class Samples:
     def shown(self, pixels: np.ndarray, one: Any, target: Target) -> np.ndarray:
         assert isinstance(target, MaskClasses)
         return overlay(pixels, _classes(one), target)
-
-    def outputs(self, model: Callable[[Any], Any], inputs: Any) -> Any:
-        return model(inputs)
 
     def placed(self, outputs: Any, places: Sequence[Place]) -> Any:
         """The class of each pixel of each image, in its own size."""
