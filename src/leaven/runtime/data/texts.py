@@ -24,7 +24,7 @@ from leaven.formats.texts import Text, parts_of, text_fault
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.tokens import PaddingRule, Tokens
 from leaven.runtime.failures import BadFile, Caution, Failure
-from leaven.runtime.model.text import files_of_model, read_configuration
+from leaven.runtime.model.text import from_files, read_configuration
 from leaven.terminal import status_line
 
 if TYPE_CHECKING:
@@ -179,10 +179,7 @@ class Tokenizer:
 def _loaded(source: str) -> "PreTrainedTokenizerBase":
     from transformers import AutoTokenizer
 
-    with files_of_model(source, "tokenizer"):
-        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            source, trust_remote_code=False, local_files_only=os.path.isdir(source)
-        )
+    found: PreTrainedTokenizerBase = from_files(AutoTokenizer, source, "tokenizer")
     return found
 
 
