@@ -9,7 +9,7 @@ from leaven.runtime.model.outside import state_with_outside
 from leaven.runtime.model.state import differences, tensors_of
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.frozen import StoredPart
-from leaven.runtime.trials.shared_weights import own_weights
+from leaven.runtime.trials.shared import own_weights
 
 if TYPE_CHECKING:
     from leaven.runtime.run.run import Run
