@@ -22,10 +22,9 @@ from leaven.runtime.run.progress import Bar
 from leaven.runtime.seeding import draws, generator, seed_all
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.agreement import agreed
-from leaven.runtime.stored.arrays import ENTRY_BYTES, Rows
+from leaven.runtime.stored.arrays import ENTRY_BYTES, Layout, Rows
 from leaven.runtime.stored.checked_copy import CheckedCopy
 from leaven.runtime.stored.identity import NotStored
-from leaven.runtime.stored.layout import Layout
 
 if TYPE_CHECKING:
     from leaven.runtime.data.batches import IndexedSplit
@@ -169,7 +168,7 @@ class Computing:
         The libraries may sum up in another order for other sizes, which shows in the last digit of some samples only.
         The largest must be equal: it is tried in the order of two epochs, with other samples at other places.
         """
-        if split.has_lengths and not is_padded_alike(split):
+        if split.has_lengths and getattr(split.reader.transform, "padding", "") != "max_length":
             raise NotStored("outputs for texts differ slightly with padding")
         world = self.fabric.world_size
         keys = split.keys(0, self.fabric.global_rank, world)
@@ -188,7 +187,7 @@ class Computing:
                 for size in sizes
                 if all(self._is_equal(computation, split, stored, key) for key in _of_size(size, keys, later))
             ]
-            entry = self._write_entry(known, {"group": group_of(computation, split), "equal": equal}, ())
+            entry = self._write(known, {"group": group_of(computation, split), "equal": equal}, ())
         found = set(entry.about["equal"])
         if max(sizes) not in found:
             raise NotStored("the outputs for an image depend on what else is in its batch")
@@ -209,12 +208,13 @@ class Computing:
         """The layout of the outputs, and all that they depend on besides the images."""
         if split.name not in self._known:
             layout, probed = self._probe(computation, self.noise_of(split))
+            approximation = split.reader.decoded.approximation if split.reader.decoded is not None else ""  # of images
             facts = {
                 **computation.facts,
                 "format": FORMAT,
                 "probe": probed,
                 "transform": identity.of_transform(split.reader.transform),
-                **_approximate_images(split),
+                **({"images": approximation} if approximation else {}),
                 "precision": str(self.fabric.strategy.precision.precision),
                 "machine": identity.machine(self.fabric.device),
                 "batch size": self.batch_size,
@@ -280,7 +280,7 @@ class Computing:
         """Compute some of the entries, and write them to the store."""
         batches = [list(self._batches(wanted.chunks[number], split)) for number in numbers]
         keys = [_key(split, rows, wanted.view) for some in batches for rows, _ in some]
-        loaded = split.read(keys, needs_all=True)
+        loaded, group = split.read(keys, needs_all=True), group_of(computation, split)
         with Bar(f"computing {computation.title} once for each image of {split.name}", len(keys)) as bar:
             for number, some in zip(numbers, batches, strict=True):
                 computed = []
@@ -290,29 +290,15 @@ class Computing:
                     computed.append([output[-new:] for output in outputs if isinstance(output, Tensor)])
                     self.computed += new
                     bar.advance()
-                self._write(computation, split, wanted, number, computed)
+                rows = slice(wanted.chunks[number].start, wanted.chunks[number].stop)
+                if identity.of_samples(split.reader, rows) != wanted.samples[rows]:
+                    raise NotStored("files are being changed")
+                by_output = zip(wanted.layout.forms, zip(*computed, strict=True), strict=True)
+                parts = [part for form, tensors in by_output for part in form.bytes_of(tensors)]
+                about = {"group": group, "split": split.name, "rows": rows.stop - rows.start}
+                self._write(wanted.keys[number], about, parts)
 
-    def _write(
-        self,
-        computation: Computation,
-        split: "IndexedSplit",
-        wanted: _Wanted,
-        number: int,
-        computed: Sequence[Sequence[Tensor]],
-    ) -> None:
-        rows = wanted.chunks[number]
-        chosen = slice(rows.start, rows.stop)
-        if identity.of_samples(split.reader, chosen) != wanted.samples[chosen]:
-            raise NotStored("files are being changed")
-        parts = [
-            part
-            for form, tensors in zip(wanted.layout.forms, zip(*computed, strict=True), strict=True)
-            for part in form.bytes_of(tensors)
-        ]
-        about = {"group": group_of(computation, split), "split": split.name, "rows": len(rows)}
-        self._write_entry(wanted.keys[number], about, parts)
-
-    def _write_entry(self, key: str, about: dict[str, Any], parts: Any) -> Entry:
+    def _write(self, key: str, about: dict[str, Any], parts: Any) -> Entry:
         self._written.append(key)
         return self.store.write(key, about, parts)
 
@@ -348,17 +334,6 @@ def _with_extreme(place: int, extreme: float, images: Tensor) -> Tensor:
     batch = images.clone()
     batch[place] = extreme if batch.is_floating_point() else batch[place].flip(0)
     return batch
-
-
-def is_padded_alike(split: "IndexedSplit") -> bool:
-    """Whether every batch of texts is padded to the same length."""
-    return getattr(split.reader.transform, "padding", "") == "max_length"
-
-
-def _approximate_images(split: "IndexedSplit") -> dict[str, str]:
-    """How images are decoded that differ slightly from those in the files."""
-    decoded = split.reader.decoded
-    return {"images": decoded.approximation} if decoded is not None and decoded.approximation else {}
 
 
 def group_of(computation: Computation, split: "IndexedSplit") -> str:

@@ -10,13 +10,14 @@ from torch import Tensor, nn
 
 from leaven.cache.store import default_store
 from leaven.runtime.data.batches import Data, IndexedSplit, Split
+from leaven.runtime.data.datasets import ImageFiles
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.agreement import agreed
 from leaven.runtime.stored.approximate import fastest
 from leaven.runtime.stored.batch import MODEL, StoredBatch
 from leaven.runtime.stored.checked_copy import CheckedCopy
 from leaven.runtime.stored.computing import Computation, Computing
-from leaven.runtime.stored.decoded import Decoding, image_transforms, is_read_from_files
+from leaven.runtime.stored.decoded import Decoding, image_transforms
 from leaven.runtime.stored.frozen import FrozenPart, RestOfModel, StoredPart
 from leaven.runtime.stored.identity import NotStored
 from leaven.runtime.stored.outdated import Outdated
@@ -60,7 +61,7 @@ def frozen_once(
         if phase.total_epochs > 1 and trial is None:
             _decode_instead(run, splits, exact=exact)
         return model, data
-    count = sum(map(int, run.gathered(str(computing.computed))))
+    count = sum(run.gathered(computing.computed))
     if count:
         seconds = time.monotonic() - began
         run.print(f"{phase.name}: ran the frozen layers once for {count:,} samples, {seconds:.1f} s")
@@ -133,7 +134,9 @@ def _of_teacher(teacher: Answering, images: Any) -> Computation:
 def _decode_instead(run: "Run", splits: Sequence[Split], *, exact: bool) -> None:
     """Store the images that the frozen layers need in every epoch after all, where these are read from files."""
     for split in splits:
-        if isinstance(split, IndexedSplit) and split.reader.decoded is None and is_read_from_files(split):
+        if not isinstance(split, IndexedSplit) or split.reader.decoded is not None:
+            continue
+        if isinstance(split.reader.dataset.load, ImageFiles):
             store_decoded(run, split, image_transforms(split), exact=exact)
 
 
