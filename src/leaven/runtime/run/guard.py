@@ -62,13 +62,8 @@ def guard(main: Callable[[], None]) -> None:
         found = too_large or _outdated(problem, program_file()) or unexpected(problem)
         _end(report(found, problem.__traceback__, program_file()))
     finally:
-        _disconnect()
-
-
-def _disconnect() -> None:
-    """Close the connections to the other processes. Left to the end of Python, gloo's threads sometimes abort it."""
-    if distributed.is_available() and distributed.is_initialized():
-        distributed.destroy_process_group()
+        if distributed.is_available() and distributed.is_initialized():
+            distributed.destroy_process_group()  # left to the end of Python, gloo's threads sometimes abort it
 
 
 def end_at_once(failure: Failure | None) -> NoReturn:
