@@ -113,9 +113,6 @@ class ImageFiles:
     def _place(self, index: int) -> str:
         return os.path.join(self.start, self.files[index])
 
-    def name(self, index: int) -> str:
-        return self.files[index]
-
     @property
     def decoding(self) -> str:
         """How a file becomes an image."""
@@ -234,9 +231,6 @@ class Texts:
         if fault := text_fault(text):
             raise BadFile(self.places[index], f"it {fault.fact}")
         return text
-
-    def name(self, index: int) -> str:
-        return self.places[index]
 
     def digests(self, indices: np.ndarray) -> list[bytes]:
         return [

@@ -40,13 +40,9 @@ def guard(main: Callable[[], None]) -> None:
         with status_line.doing("starting…"):  # in place of what was said while the program was imported
             main()
         _tell("succeeded")
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Stopped) as stopped:
         _tell("stopped")
-        print(_STOPPED_EARLY, file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    except Stopped as stopped:
-        _tell("stopped")
-        print(visible_lines(str(stopped)), file=sys.stderr)
+        print(visible_lines(str(stopped)) if isinstance(stopped, Stopped) else _STOPPED_EARLY, file=sys.stderr)
         sys.exit(INTERRUPTED)
     except Trained:
         _tell("succeeded")

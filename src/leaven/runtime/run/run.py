@@ -273,7 +273,7 @@ class Run:
                 f"in `main`, call it within a block `with run.training(…, {json.dumps(name, ensure_ascii=False)}):`",
             )
         is_last = self.phases + 1 == len(self._names)
-        if self.ending.leaves_out(self.phases):
+        if self.ending.saved is not None and self.phases > self.ending.saved.phase:
             raise PhasesEnded(name)
         use_precision(self.fabric, self._precision if precision is None else precision_of(precision))
         self.fabric.to_device(model)
@@ -329,7 +329,7 @@ class Run:
             self._note_trained(self.best_epochs.get(name, loop.epoch) if keeps_best else None)
             self._close_loggers()
             raise Trained
-        found = self.ending.weights(self.folder, self.phases - 1)
+        found = self.ending.saved or self.folder.best_of(self.phases - 1)
         if found is not None and found.weights is not None:
             model.load_state_dict(found.weights)
         apply_masks(model)

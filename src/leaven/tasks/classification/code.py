@@ -86,12 +86,11 @@ def folder(path: Path, target: Classes, columns: Sequence[str]) -> Dataset:
         names += [name for _, name in listed_files]
     if not files:
         raise Failure(f"{path} has no class folders with images in them", f"the classes are: {listed(target.names)}")
-    opener = ImageFiles(files)
     try:
         values = values_of(target, names)
     except BadTarget as bad:
         raise Failure(f"{files[bad.at or 0]} {bad.fact}", bad.help) from None
-    return Dataset(target, values, len(files), opener, opener.name, splits)
+    return Dataset(target, values, len(files), ImageFiles(files), files.__getitem__, splits)
 
 
 def _split_folders(path: Path) -> dict[str, Path]:
