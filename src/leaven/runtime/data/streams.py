@@ -141,14 +141,11 @@ class StreamReader(IterableDataset[Any]):
 
     def _kept_samples(self) -> Iterator[tuple[int, Any]]:
         """The samples of the split with their positions."""
-        kept = set(self.residues.tolist())
-        return ((position, sample) for position, sample in self._samples() if position % CYCLE in kept)
-
-    def _samples(self) -> Iterator[tuple[int, Any]]:
-        position = 0
+        kept, position = set(self.residues.tolist()), 0
         try:
             for sample in self.source:
-                yield position, sample
+                if position % CYCLE in kept:
+                    yield position, sample
                 position += 1
         except OSError as problem:
             raise Failure(f"sample {position} of {type(self.source).__name__} can't be read: {problem}") from None

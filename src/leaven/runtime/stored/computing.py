@@ -58,31 +58,21 @@ class Computation:
 
 @dataclass(frozen=True, eq=False)
 class StoredOutputs:
-    """The outputs of a computation for the samples of a split."""
+    """The outputs of a computation for the samples of a split: one row for each, or one for each of its `views`."""
 
     layout: Layout
-    rows: Rows
+    views: Sequence[Rows]
     row_of: np.ndarray  # by the index of a sample in its dataset
 
     def take(self, key: BatchKey) -> tuple[Any, ...]:
         """The outputs for the samples of a batch."""
-        return self.layout.complete(self.rows.take(self.row_of[key.indices]), len(key.indices))
-
-
-@dataclass(frozen=True, eq=False)
-class StoredViews:
-    """The outputs of a computation for some augmented views of every sample."""
-
-    views: Sequence[StoredOutputs]
-
-    def take(self, key: BatchKey) -> tuple[Any, ...]:
-        first, chosen = self.views[0], key.views
-        assert chosen is not None
-        rows = first.row_of[key.indices]
-        parts = [view.rows.take(rows[chosen == number]) for number, view in enumerate(self.views)]
+        rows, chosen = self.row_of[key.indices], key.views
+        if chosen is None:
+            return self.layout.complete(self.views[0].take(rows), len(rows))
+        parts = [view.take(rows[chosen == number]) for number, view in enumerate(self.views)]
         place = torch.from_numpy(np.argsort(np.argsort(chosen, kind="stable"), kind="stable"))
         taken = [torch.cat(tensors)[place] for tensors in zip(*parts, strict=True)]
-        return first.layout.complete(taken, len(rows))
+        return self.layout.complete(taken, len(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,13 +102,22 @@ class Computing:
         self._probes: dict[tuple[str, ...], tuple[Layout, list[str]]] = {}  # by the images that were tried
         self._known: dict[str, tuple[Layout, dict[str, Any]]] = {}
 
-    def outputs(self, computation: Computation, split: "IndexedSplit") -> StoredOutputs | StoredViews:
-        """The outputs for a whole split, or for all views of it, from the store as far as they are there."""
-        if split.views:
-            wanted = [self._wanted(computation, split, view) for view in range(split.views)]
-            return StoredViews(self._found(computation, split, wanted))
-        agreed(self.run, lambda: self._refuse_random(split))
-        return self._found(computation, split, [self._wanted(computation, split)])[0]
+    def outputs(self, computation: Computation, split: "IndexedSplit") -> StoredOutputs:
+        """The outputs for a whole split, or for all views of it, from the store as far as they are there; the others
+        are computed."""
+        if not split.views:
+            agreed(self.run, lambda: self._refuse_random(split))
+        views: Sequence[int | None] = range(split.views) if split.views else [None]
+        wanted = [self._wanted(computation, split, view) for view in views]
+        missing = [[at for at, key in enumerate(each.keys) if self.store.open(key) is None] for each in wanted]
+        missing = self.fabric.broadcast(missing)  # others may be writing already
+        needed = sum(each.bytes_of(numbers) for each, numbers in zip(wanted, missing, strict=True))
+        agreed(self.run, lambda: self.store.require_room(needed))
+        for each, numbers in zip(wanted, missing, strict=True):
+            mine = numbers[self.fabric.global_rank :: self.fabric.world_size]
+            agreed(self.run, partial(self._compute, computation, split, each, mine))
+        rows = agreed(self.run, lambda: [self._open(each) for each in wanted])
+        return StoredOutputs(wanted[0].layout, rows, split.reader.rows())
 
     def finish(self, computation: Computation) -> None:
         """Make sure that computing has changed nothing, and leave to other runs only what they may use."""
@@ -126,7 +125,7 @@ class Computing:
         if not computation.keeps:
             self.store.leave_to_this_process(self._written)
 
-    def _wanted(self, computation: Computation, split: "IndexedSplit", view: int | None = None) -> _Wanted:
+    def _wanted(self, computation: Computation, split: "IndexedSplit", view: int | None) -> _Wanted:
         """The entries of a split, or of one of its augmented views."""
         samples = identity.of_samples(split.reader)
         layout, facts = self.facts(computation, split)
@@ -138,31 +137,17 @@ class Computing:
         ]
         return _Wanted(layout, view or 0, chunks, samples, keys)
 
-    def _found(self, computation: Computation, split: "IndexedSplit", wanted: Sequence[_Wanted]) -> list[StoredOutputs]:
-        """The outputs in these entries; those that the store does not have are computed."""
-        missing = [[at for at, key in enumerate(each.keys) if self.store.open(key) is None] for each in wanted]
-        missing = self.fabric.broadcast(missing)  # others may be writing already
-        needed = sum(each.bytes_of(numbers) for each, numbers in zip(wanted, missing, strict=True))
-        agreed(self.run, lambda: self.store.require_room(needed))
-        for each, numbers in zip(wanted, missing, strict=True):
-            mine = numbers[self.fabric.global_rank :: self.fabric.world_size]
-            agreed(self.run, partial(self._compute, computation, split, each, mine))
-        return agreed(self.run, lambda: [self._open(each, split) for each in wanted])
-
-    def _open(self, wanted: _Wanted, split: "IndexedSplit") -> StoredOutputs:
+    def _open(self, wanted: _Wanted) -> Rows:
         entries = [entry for key in wanted.keys if (entry := self.store.open(key)) is not None]
         if len(entries) < len(wanted.keys):
             raise NotStored("the store does not keep what is written to it")
-        rows = Rows(wanted.layout.forms, entries, list(map(len, wanted.chunks)))
-        return StoredOutputs(wanted.layout, rows, split.reader.rows())
+        return Rows(wanted.layout.forms, entries, list(map(len, wanted.chunks)))
 
     def sizes(self, split: "IndexedSplit") -> set[int]:
         """The sizes of a split's batches."""
         return {len(key.indices) for key in split.keys(0, self.fabric.global_rank, self.fabric.world_size)}
 
-    def equal_sizes(
-        self, computation: Computation, split: "IndexedSplit", stored: StoredOutputs | StoredViews
-    ) -> set[int]:
+    def equal_sizes(self, computation: Computation, split: "IndexedSplit", stored: StoredOutputs) -> set[int]:
         """The sizes of batches whose outputs are equal to the stored ones, bit for bit: each tried on real batches.
 
         The libraries may sum up in another order for other sizes, which shows in the last digit of some samples only.
@@ -193,9 +178,7 @@ class Computing:
             raise NotStored("the outputs for an image depend on what else is in its batch")
         return found
 
-    def _is_equal(
-        self, computation: Computation, split: "IndexedSplit", stored: StoredOutputs | StoredViews, key: BatchKey
-    ) -> bool:
+    def _is_equal(self, computation: Computation, split: "IndexedSplit", stored: StoredOutputs, key: BatchKey) -> bool:
         images, _ = next(split.read([key], needs_all=True))
         computed = self._run(computation, self.fabric.to_device(images))
         kept = self.fabric.to_device(stored.take(key))

@@ -11,7 +11,7 @@ from torch import Tensor
 from leaven.runtime.data.batches import IndexedSplit
 from leaven.runtime.data.loading import BatchKey
 from leaven.runtime.stored.batch import StoredBatch
-from leaven.runtime.stored.computing import StoredOutputs, StoredViews
+from leaven.runtime.stored.computing import StoredOutputs
 from leaven.runtime.trials.group import current_trial
 
 
@@ -24,7 +24,7 @@ class StoredSplit:
     """
 
     original: IndexedSplit
-    _outputs: Mapping[Any, StoredOutputs | StoredViews]
+    _outputs: Mapping[Any, StoredOutputs]
     _sizes: set[int]
     _has_images: bool = False
     _are_outdated: Callable[[], bool] = lambda: False
@@ -86,7 +86,7 @@ class StoredSplit:
         assert values is not None
         return torch.tensor([values[index] for index in key.indices.tolist()])
 
-    def with_outputs(self, key: Any, outputs: StoredOutputs | StoredViews, sizes: set[int]) -> "StoredSplit":
+    def with_outputs(self, key: Any, outputs: StoredOutputs, sizes: set[int]) -> "StoredSplit":
         """The same split with the outputs of something else, too."""
         return replace(self, _outputs={**self._outputs, key: outputs}, _sizes=self._sizes & sizes, _last=[])
 
