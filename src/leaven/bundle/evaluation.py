@@ -27,7 +27,7 @@ from leaven.runtime.data.batches import Data
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.model_inputs import first_tensor
 from leaven.runtime.data.places import Place
-from leaven.runtime.data.samples import Labelled, Samples
+from leaven.runtime.data.samples import Samples
 from leaven.runtime.data.splits import EMPTY, SplitIndices
 from leaven.runtime.failures import Failure
 from leaven.runtime.run.progress import Bar
@@ -92,7 +92,7 @@ def _outputs(model: nn.Module, inputs: Sequence[Any], places: Sequence[Place], s
 
 
 @dataclass(frozen=True)
-class _Placed(Labelled):
+class _Placed(Samples):
     """Batches of inputs with their indices and places."""
 
     samples: Samples

@@ -1,11 +1,10 @@
 """The small library that generated programs import: data, weights, freezing, phases, checkpoints, loggers."""
 
 from leaven.formats.split_sizes import Count
-from leaven.runtime.data.annotated import coco, voc, yolo
+from leaven.runtime.data.annotated import coco, mask_folder, voc, yolo
 from leaven.runtime.data.batches import Data
 from leaven.runtime.data.datasets import digits, image_folder, table, text_folder
 from leaven.runtime.data.hub_datasets import hub_dataset
-from leaven.runtime.data.mask_folders import mask_folder
 from leaven.runtime.data.named_datasets import (
     cifar10,
     cifar100,

@@ -61,26 +61,22 @@ def offline() -> Iterator[None]:
     The library's switch is of the whole process, so one thread loads at a time.
     """
     with _LOADING:
-        yield from _switched_off()
-
-
-def _switched_off() -> Iterator[None]:
-    before = os.environ.get(_OFFLINE)
-    constants = getattr(sys.modules.get("huggingface_hub"), "constants", None)
-    was_offline = constants.HF_HUB_OFFLINE if constants is not None else before in ("1", "ON", "YES", "TRUE")
-    os.environ[_OFFLINE] = "1"  # it may be imported only now
-    if constants is not None:
-        constants.HF_HUB_OFFLINE = True
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ[_OFFLINE]
-        else:
-            os.environ[_OFFLINE] = before
+        before = os.environ.get(_OFFLINE)
         constants = getattr(sys.modules.get("huggingface_hub"), "constants", None)
+        was_offline = constants.HF_HUB_OFFLINE if constants is not None else before in ("1", "ON", "YES", "TRUE")
+        os.environ[_OFFLINE] = "1"  # it may be imported only now
         if constants is not None:
-            constants.HF_HUB_OFFLINE = was_offline
+            constants.HF_HUB_OFFLINE = True
+        try:
+            yield
+        finally:
+            if before is None:
+                del os.environ[_OFFLINE]
+            else:
+                os.environ[_OFFLINE] = before
+            constants = getattr(sys.modules.get("huggingface_hub"), "constants", None)
+            if constants is not None:
+                constants.HF_HUB_OFFLINE = was_offline
 
 
 @contextmanager

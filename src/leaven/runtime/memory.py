@@ -31,7 +31,7 @@ def available(device: torch.device) -> int:
     return min(free, max(0, machine.memory() - _resident()))
 
 
-def has_room_for_twice(step: Callable[[], None], device: torch.device) -> bool:
+def has_room_for_twice(step: Callable[[], object], device: torch.device) -> bool:
     """Whether something that takes twice as much memory as a step leaves enough for the rest of a run: for the
     optimizer's state on a device of its own, for other programs on the machine's."""
     if device.type == "cuda":

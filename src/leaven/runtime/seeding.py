@@ -35,19 +35,14 @@ def seed_all(*numbers: int, torch_only: bool = False, devices: bool = True) -> N
     seed = derive_seed(*numbers)
     # torch.manual_seed takes a hundred times longer: for a device not yet in use it records the whole call stack
     torch.default_generator.manual_seed(seed)
-    if devices:
-        _seed_devices(seed)
+    for device in (torch.cuda, torch.xpu) if devices else ():
+        if device.is_initialized():
+            device.manual_seed_all(seed)
+    if devices and torch.backends.mps.is_available():
+        torch.mps.manual_seed(seed)
     if not torch_only:
         random.seed(seed)
         np.random.seed(seed & 0xFFFFFFFF)
-
-
-def _seed_devices(seed: int) -> None:
-    for device in (torch.cuda, torch.xpu):
-        if device.is_initialized():
-            device.manual_seed_all(seed)
-    if torch.backends.mps.is_available():
-        torch.mps.manual_seed(seed)
 
 
 def generator(*numbers: int) -> torch.Generator:

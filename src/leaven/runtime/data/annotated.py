@@ -1,17 +1,19 @@
-"""Images with annotated objects in COCO's, Pascal VOC's or YOLO's format; `sources` decides how these are read."""
+"""Images with annotated objects in COCO's, Pascal VOC's or YOLO's format, or with masks; `sources` decides how these
+are read."""
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from leaven.runtime.data.datasets import Dataset, opened
+from leaven.runtime.data.datasets import Dataset, Place, opened, place
 from leaven.runtime.failures import Failure
 from leaven.sources.annotations import OnBadFile
 from leaven.sources.coco import Coco
 from leaven.sources.formats_of_boxes import source_in
+from leaven.sources.mask_folder import MaskFolder
 from leaven.sources.voc import Voc
 from leaven.sources.yolo import Yolo
-
-Place = str | os.PathLike[str]
+from leaven.tasks.segmentation.target import MaskClasses
 
 
 def coco(
@@ -24,14 +26,12 @@ def coco(
     on_bad_file: OnBadFile = "stop",
 ) -> Dataset:
     """Images with annotations in COCO's format: of all of them, of training and `val`, or in a folder."""
-    folder = Path(images)
-    return opened(Coco(folder, folder.as_posix(), _path(annotations), _path(val), _path(test), masks, on_bad_file))
+    return opened(Coco(*place(images), _path(annotations), _path(val), _path(test), masks, on_bad_file))
 
 
 def voc(path: Place, *, on_bad_file: OnBadFile = "stop") -> Dataset:
     """Images with an XML file each, as Pascal VOC has them."""
-    folder = Path(path)
-    return opened(Voc(folder, folder.as_posix(), on_bad_file))
+    return opened(Voc(*place(path), on_bad_file))
 
 
 def yolo(
@@ -43,17 +43,32 @@ def yolo(
     on_bad_file: OnBadFile = "stop",
 ) -> Dataset:
     """Images with a text file each, as YOLO reads them."""
-    folder = Path(path)
-    return opened(Yolo(folder, folder.as_posix(), _path(labels), _path(names), masks, on_bad_file))
+    return opened(Yolo(*place(path), _path(labels), _path(names), masks, on_bad_file))
 
 
-def _path(place: Place | None) -> Path | None:
-    return Path(place) if place is not None else None
+def mask_folder(
+    path: Place, *, classes: Sequence[str] | Place | None = None, ignore: int = 255, on_bad_file: OnBadFile = "stop"
+) -> Dataset:
+    """The images in `images/` with their masks in `masks/`, optionally inside of `train/`, `val/` and `test/`.
+
+    The classes are named by a list in the order of their numbers, or by a file, `classes.txt`.
+    """
+    named = Path(classes) if isinstance(classes, str | os.PathLike) else classes
+    return opened(MaskFolder(*place(path), named, ignore, on_bad_file=on_bad_file))
+
+
+def masks_of(path: Path, target: MaskClasses) -> Dataset:
+    """A folder of images and masks with the classes of a model."""
+    return opened(MaskFolder(*place(path), known=target))
+
+
+def _path(given: Place | None) -> Path | None:
+    return Path(given) if given is not None else None
 
 
 def annotated_folder(path: Path, *, has_masks: bool) -> Dataset:
     """The annotated images of a folder, in whichever format they are."""
-    source = source_in(path, path.as_posix(), has_masks=has_masks)
+    source = source_in(*place(path), has_masks=has_masks)
     if source is None:
         help = "it needs COCO's annotations (.json), Pascal VOC's (.xml) or YOLO's (labels/)"
         raise Failure(f"{path} has no annotations of objects", help)

@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
@@ -23,15 +23,7 @@ from leaven.formats.machine import cores
 from leaven.formats.target import BadTarget, Target
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.lengths import grouped_by_length
-from leaven.runtime.data.loading import (
-    BatchKey,
-    BatchReader,
-    Decoded,
-    Transform,
-    start_loading,
-    unchanged,
-    worker_setup,
-)
+from leaven.runtime.data.loading import BatchKey, BatchReader, Decoded, Transform, loader_of, start_loading
 from leaven.runtime.data.samples import LABELLED, Samples
 from leaven.runtime.data.shares import batch_sizes, bounds, check_world, share_of
 from leaven.runtime.data.splits import SplitIndices
@@ -244,31 +236,24 @@ class Split(Protocol):
         """Stop the worker processes of this split."""
 
 
+@dataclass(eq=False, repr=False)
 class IndexedSplit:
     """A split whose samples can be read in any order."""
 
-    def __init__(
-        self,
-        name: str,
-        reader: BatchReader,
-        batch_size: int,
-        workers: int | Literal["auto"],
-        sampler: Sampler,
-        skipped: set[str],
-        views: int = 0,
-    ) -> None:
-        self.name = name
-        self.batch_size = batch_size
-        self.target = reader.dataset.target
-        self.reader = reader
-        self.views = views  # of every sample, if their number is limited
-        self._chosen_workers = workers
-        self._sampler = sampler
-        self._skipped = skipped
+    name: str
+    reader: BatchReader
+    batch_size: int
+    _workers: int | Literal["auto"]
+    _sampler: Sampler
+    _skipped: set[str]
+    views: int = 0  # of every sample, if their number is limited
+
+    def __post_init__(self) -> None:
+        self.target = self.reader.dataset.target
         self._keys = _Keys()
         self._loader: DataLoader[Any] | None = None
-        every = getattr(reader.decoded, "lengths", None)
-        self._lengths: np.ndarray | None = None if every is None else every[reader.indices]  # where samples have any
+        every = getattr(self.reader.decoded, "lengths", None)
+        self._lengths: np.ndarray | None = None if every is None else every[self.reader.indices]
 
     def __len__(self) -> int:
         return len(self.reader.indices)
@@ -282,9 +267,9 @@ class IndexedSplit:
     def workers(self) -> int:
         """How many worker processes load batches; with "auto", decided when it is first asked for. It changes nothing
         but speed."""
-        if self._chosen_workers == "auto":
-            self._chosen_workers = _measured_workers(self.reader)
-        return self._chosen_workers
+        if self._workers == "auto":
+            self._workers = _measured_workers(self.reader)
+        return self._workers
 
     def class_counts(self) -> list[int]:
         values, count = self.reader.dataset.values, len(self.target.names)
@@ -333,9 +318,7 @@ class IndexedSplit:
 
     def with_views(self, count: int) -> "IndexedSplit":
         """The same split with so many augmented views of every sample."""
-        return IndexedSplit(
-            self.name, self.reader, self.batch_size, self._chosen_workers, self._sampler, self._skipped, count
-        )
+        return replace(self, views=count)
 
     def use_decoded(self, decoded: Decoded) -> None:
         """From here on, read images that are decoded already."""
@@ -412,17 +395,8 @@ class IndexedSplit:
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", message="This DataLoader will create")  # the user chose the number
             if self._loader is None:
-                self._loader = DataLoader(
-                    self.reader,
-                    sampler=self._keys,
-                    batch_size=None,
-                    collate_fn=unchanged,
-                    num_workers=self.workers,
-                    persistent_workers=self.workers > 0,
-                    worker_init_fn=worker_setup() if self.workers else None,
-                    pin_memory=torch.cuda.is_available(),
-                    generator=torch.Generator(),  # so that the loader does not draw from the global generator
-                )
+                kept = {"sampler": self._keys, "persistent_workers": self.workers > 0}
+                self._loader = loader_of(self.reader, self.workers, **kept)
             return start_loading(self._loader)
 
 

@@ -32,6 +32,7 @@ from leaven.tasks.classification.target import Classes, Label
 from leaven.terminal import status_line
 
 LABEL = Label()
+Place = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
@@ -112,9 +113,6 @@ class ImageFiles:
     def _place(self, index: int) -> str:
         return os.path.join(self.start, self.files[index])
 
-    def name(self, index: int) -> str:
-        return self.files[index]
-
     @property
     def decoding(self) -> str:
         """How a file becomes an image."""
@@ -144,22 +142,21 @@ def file_digests(files: Sequence[str]) -> list[bytes]:
 # -- images on disk
 
 
-def image_folder(path: str | os.PathLike[str], *, target: TargetReader | None = None) -> Dataset:
+def image_folder(path: Place, *, target: TargetReader | None = None) -> Dataset:
     """The images of a folder with one sub-folder per class, optionally inside `train/`, `val/` and `test/`.
 
     With `target`, the images are listed with their labels in a table in the folder, `metadata.csv`.
     """
-    folder = Path(path)
-    return opened(Folder(folder, folder.as_posix(), target))
+    return opened(Folder(*place(path), target))
 
 
 def table(
-    path: str | os.PathLike[str],
+    path: Place,
     *,
     image: str | None = None,
     text: str | Sequence[str] | None = None,
     target: TargetReader = LABEL,
-    root: str | os.PathLike[str] | None = None,
+    root: Place | None = None,
     ending: str = "",
     separator: str | None = None,
     header: bool | Literal["auto"] = "auto",
@@ -174,18 +171,22 @@ def table(
     `header` says whether the first line names the columns; by default it does, unless `columns` names them. With
     `quote=None`, quotes are part of the text.
     """
-    file, start = Path(path), Path(root) if root is not None else None
+    start = Path(root) if root is not None else None
     layout = Layout(separator, header, tuple(columns or ()), quote, encoding)
-    return opened(Table(file, file.as_posix(), target, image, text, start, ending, layout, on_bad_file=on_bad_file))
+    return opened(Table(*place(path), target, image, text, start, ending, layout, on_bad_file=on_bad_file))
 
 
-def text_folder(path: str | os.PathLike[str], *, classes: Sequence[str] | None = None) -> Dataset:
+def text_folder(path: Place, *, classes: Sequence[str] | None = None) -> Dataset:
     """The texts of a folder with one sub-folder of files per class, optionally inside `train/`, `val/` and `test/`.
 
     Without `classes`, every sub-folder is one.
     """
-    folder = Path(path)
-    return opened(TextFolder(folder, folder.as_posix(), classes=classes))
+    return opened(TextFolder(*place(path), classes=classes))
+
+
+def place(path: Place) -> tuple[Path, str]:
+    """Where a source is, and how it is shown."""
+    return Path(path), Path(path).as_posix()
 
 
 @status_line.doing("reading the data…")
@@ -230,9 +231,6 @@ class Texts:
         if fault := text_fault(text):
             raise BadFile(self.places[index], f"it {fault.fact}")
         return text
-
-    def name(self, index: int) -> str:
-        return self.places[index]
 
     def digests(self, indices: np.ndarray) -> list[bytes]:
         return [

@@ -46,7 +46,7 @@ def hub_dataset(
         raise Failure(f"{name if bad.at is None else places[bad.at]} {bad.fact}", bad.help, "data.source") from None
     reads = Texts(texts.__getitem__, places, columns)
     sizes = predefined({split: len(rows) for split, rows in splits.items()})
-    return Dataset(made, values, len(texts), reads, reads.name, sizes, True, reads.digests)
+    return Dataset(made, values, len(texts), reads, places.__getitem__, sizes, True, reads.digests)
 
 
 def _loaded(name: str, config: str | None) -> Any:

@@ -219,8 +219,21 @@ def _is_torchvision(transform: Any) -> bool:
     return all(_is_torchvision(inner) for inner in getattr(transform, "transforms", ()))
 
 
-def unchanged(batch: Any) -> Any:
-    """The `collate_fn` of loaders whose datasets make whole batches."""
+def loader_of(reader: data.Dataset[Any], workers: int, **options: Any) -> data.DataLoader[Any]:
+    """A loader of the whole batches that a reader makes."""
+    return data.DataLoader(
+        reader,
+        batch_size=None,
+        collate_fn=_unchanged,
+        num_workers=workers,
+        worker_init_fn=WorkerSetup(_is_exiting(os.getpid())) if workers else None,
+        pin_memory=torch.cuda.is_available(),
+        generator=torch.Generator(),  # so that the loader does not draw from the global generator
+        **options,
+    )
+
+
+def _unchanged(batch: Any) -> Any:
     return batch
 
 
@@ -233,11 +246,6 @@ def start_loading(loader: data.DataLoader[Any]) -> Iterator[Any]:
         return iter(loader)
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
-def worker_setup() -> "WorkerSetup":
-    """How the workers of this process start."""
-    return WorkerSetup(_is_exiting(os.getpid()))
 
 
 @cache

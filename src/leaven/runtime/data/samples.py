@@ -1,12 +1,12 @@
 """The samples of a task: the arguments of the transforms for an image and its value, and batches of their results.
 
 Where a value is a class or numbers, no transform changes it: the transforms get the image alone, and batches are two
-tensors (`Labelled`). A task whose values have a place in the image, such as boxes, has a class of its own, which its
-card names (`samples`): its transforms get both and move them together.
+tensors. A task whose values have a place in the image, such as boxes, has a class of its own, which its card names
+(`samples`): its transforms get both and move them together.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -19,49 +19,28 @@ from leaven.runtime.data.tokens import Tokens
 from leaven.runtime.failures import Failure
 
 
-class Samples(Protocol):
-    """How the samples of a task are transformed, made into batches, and shown to people. It can be pickled."""
+class Samples:
+    """How the samples of a task are transformed, made into batches, and shown to people. It can be pickled.
 
-    is_placed: ClassVar[bool]  # whether outputs have a place in the image
+    As it is, for images with a value that the transforms leave as it is.
+    """
+
+    is_placed: ClassVar[bool] = False  # whether outputs have a place in the image
 
     def given(self, image: Any, value: Any) -> tuple[Any, ...]:
         """The arguments of the transforms: the image, and what they move with it."""
-
-    def inputs(self, images: Sequence[Any]) -> Any:
-        """The model's inputs for some images after the transforms."""
-
-    def targets(self, moved: Sequence[tuple[Any, ...]], values: Sequence[Any]) -> Any:
-        """The targets, one for each image; `moved` is what the transforms returned with each."""
-
-    def caption(self, one: Any, target: Target) -> str:
-        """One of the targets of a batch, for people."""
-
-    def shown(self, pixels: np.ndarray, one: Any, target: Target) -> np.ndarray:
-        """The pixels of an image with what is marked in it by one of the targets of a batch."""
-
-    def outputs(self, model: Callable[[Any], Any], inputs: Any) -> Any:
-        """The outputs of a model for what `inputs` returned."""
-
-    def placed(self, outputs: Any, places: Sequence[Place]) -> Any:
-        """The outputs of a model for some images, in the coordinates of the images before the transforms."""
-
-
-class Labelled:
-    """Images with a value that the transforms leave as it is."""
-
-    is_placed: ClassVar[bool] = False
-
-    def given(self, image: Any, value: Any) -> tuple[Any, ...]:
         return (image,)
 
     def inputs(self, images: Sequence[Any]) -> Any:
+        """The model's inputs for some images after the transforms."""
         return collate(images)
 
     def targets(self, moved: Sequence[tuple[Any, ...]], values: Sequence[Any]) -> Any:
+        """The targets, one for each image; `moved` is what the transforms returned with each."""
         return torch.tensor(values)
 
     def caption(self, one: Any, target: Target) -> str:
-        """A class, labels, or numbers with their names."""
+        """One of the targets of a batch, for people: a class, labels, or numbers with their names."""
         match target.plain(one.tolist()):
             case dict() as numbers:
                 return "\n".join(f"{name} {number:.6g}" for name, number in numbers.items())
@@ -71,16 +50,19 @@ class Labelled:
                 return str(label)
 
     def shown(self, pixels: np.ndarray, one: Any, target: Target) -> np.ndarray:
+        """The pixels of an image with what is marked in it by one of the targets of a batch."""
         return pixels
 
     def outputs(self, model: Callable[[Any], Any], inputs: Any) -> Any:
+        """The outputs of a model for what `inputs` returned."""
         return model(inputs)
 
     def placed(self, outputs: Any, places: Sequence[Place]) -> Any:
+        """The outputs of a model for some images, in the coordinates of the images before the transforms."""
         return outputs
 
 
-LABELLED = Labelled()
+LABELLED = Samples()
 _IN_BATCHES = (Tensor, np.ndarray, np.generic, int, float, Mapping, Sequence)  # what torch makes batches of
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Tensor
-from torch.utils.data import DataLoader, IterableDataset, get_worker_info
+from torch.utils.data import IterableDataset, get_worker_info
 
 from leaven.formats.target import BadTarget, Target
-from leaven.runtime.data.loading import Transform, stages_of, start_loading, unchanged, worker_setup
+from leaven.runtime.data.loading import Transform, loader_of, stages_of, start_loading
 from leaven.runtime.data.samples import collate
 from leaven.runtime.data.shares import check_world, share_of
 from leaven.runtime.data.splits import CYCLE
@@ -58,12 +58,8 @@ class StreamSplit:
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
     ) -> Iterator[tuple[Tensor, Tensor]]:
         """The images and targets of an epoch; batches before number `first` are read and dropped."""
-        reader = replace(self._reader, epoch=epoch if self.name == "train" else 0, rank=rank, world=world)
-        for number, loaded in enumerate(self._load(reader)):
-            if isinstance(loaded, Failure):
-                raise loaded
-            if number >= first:
-                yield loaded
+        epoch = epoch if self.name == "train" else 0
+        return islice(self._load(epoch=epoch, rank=rank, world=world), first, None)
 
     def stages(self, epoch: int) -> list[Any]:
         """The first sample of an epoch: as it was loaded, and after each transform."""
@@ -75,27 +71,15 @@ class StreamSplit:
     def _sizes(self, world: int) -> list[int]:
         """How many samples the batches have that the first of `world` processes gets."""
         if world not in self._counted:
-            sizes = []
-            for loaded in self._load(replace(self._reader, world=world, counts_only=True)):
-                if isinstance(loaded, Failure):
-                    raise loaded
-                sizes.append(loaded)
-            self._counted[world] = sizes
+            self._counted[world] = list(self._load(world=world, counts_only=True))
         return self._counted[world]
 
-    def _load(self, reader: "StreamReader") -> Iterator[Any]:
-        if not len(reader.residues):
-            return iter(())
-        loader = DataLoader(
-            reader,
-            batch_size=None,
-            collate_fn=unchanged,
-            num_workers=self._workers,
-            worker_init_fn=worker_setup() if self._workers else None,
-            pin_memory=torch.cuda.is_available(),
-            generator=torch.Generator(),
-        )
-        return start_loading(loader)
+    def _load(self, **which: Any) -> Iterator[Any]:
+        reader = replace(self._reader, **which)
+        for loaded in start_loading(loader_of(reader, self._workers)) if len(reader.residues) else ():
+            if isinstance(loaded, Failure):
+                raise loaded
+            yield loaded
 
 
 @dataclass(frozen=True, eq=False)
@@ -157,14 +141,11 @@ class StreamReader(IterableDataset[Any]):
 
     def _kept_samples(self) -> Iterator[tuple[int, Any]]:
         """The samples of the split with their positions."""
-        kept = set(self.residues.tolist())
-        return ((position, sample) for position, sample in self._samples() if position % CYCLE in kept)
-
-    def _samples(self) -> Iterator[tuple[int, Any]]:
-        position = 0
+        kept, position = set(self.residues.tolist()), 0
         try:
             for sample in self.source:
-                yield position, sample
+                if position % CYCLE in kept:
+                    yield position, sample
                 position += 1
         except OSError as problem:
             raise Failure(f"sample {position} of {type(self.source).__name__} can't be read: {problem}") from None

@@ -24,7 +24,7 @@ from leaven.formats.texts import Text, parts_of, text_fault
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.tokens import PaddingRule, Tokens
 from leaven.runtime.failures import BadFile, Caution, Failure
-from leaven.runtime.model.text import files_of_model, read_configuration
+from leaven.runtime.model.text import from_files, read_configuration
 from leaven.terminal import status_line
 
 if TYPE_CHECKING:
@@ -77,11 +77,10 @@ class Tokenizer:
         """The tokens of one text, as a batch of one would have them without its first dimension."""
         if fault := text_fault(text):
             raise Failure(f"the text {fault.fact}")
-        (encoded,) = self._encoded([text], is_truncated=False)
-        if len(encoded["input_ids"]) > self.max_length:
+        (encoded,), is_cut = self._truncated([text])
+        if is_cut:
             fact = f"a text has more than {self.max_length} tokens"
             warnings.warn(f"{fact}; the rest is cut off", Caution, stacklevel=2)
-            (encoded,) = self._encoded([text], is_truncated=True)
         return Tokens({name: torch.tensor(numbers) for name, numbers in encoded.items()}, self._padding)
 
     def tokens(self, sample: Mapping[str, Tensor]) -> list[str]:
@@ -100,25 +99,26 @@ class Tokenizer:
                     raise
                 bad[index] = problem
                 texts.append("")
-        tokens = EncodedTexts(bad, self._padding)
+        tokens, truncated = EncodedTexts(bad, self._padding), 0
         with status_line.doing("tokenizing…"):
             for start in range(0, len(texts), AT_ONCE):
-                tokens.extend(self._truncated(texts[start : start + AT_ONCE], tokens))
+                encoded, cut = self._truncated(texts[start : start + AT_ONCE])
+                tokens.extend(encoded)
+                truncated += cut
                 status_line.update(lambda: f"tokenizing: {tokens.count:,} of {len(texts):,} texts…")
-        if tokens.truncated:
-            have = "has" if tokens.truncated == 1 else "have"
-            fact = f"{tokens.truncated:,} of {len(texts):,} texts {have} more than {self.max_length} tokens"
+        if truncated:
+            have = "has" if truncated == 1 else "have"
+            fact = f"{truncated:,} of {len(texts):,} texts {have} more than {self.max_length} tokens"
             warnings.warn(f"{fact}; the rest is cut off", Caution, stacklevel=4)
         return tokens
 
-    def _truncated(self, texts: Sequence[Text], into: "EncodedTexts") -> list[dict[str, list[int]]]:
-        """Texts as tokens; those that are too long are cut, and counted."""
+    def _truncated(self, texts: Sequence[Text]) -> tuple[list[dict[str, list[int]]], int]:
+        """Texts as tokens, those that are too long cut, and how many these are."""
         tokens = self._encoded(texts, is_truncated=False)
         long = [at for at, each in enumerate(tokens) if len(each["input_ids"]) > self.max_length]
         for at, cut in zip(long, self._encoded([texts[at] for at in long], is_truncated=True), strict=True):
             tokens[at] = cut
-        into.truncated += len(long)
-        return tokens
+        return tokens, len(long)
 
     def _encoded(self, texts: Sequence[Text], *, is_truncated: bool) -> list[dict[str, list[int]]]:
         if not texts:
@@ -179,10 +179,7 @@ class Tokenizer:
 def _loaded(source: str) -> "PreTrainedTokenizerBase":
     from transformers import AutoTokenizer
 
-    with files_of_model(source, "tokenizer"):
-        found: PreTrainedTokenizerBase = AutoTokenizer.from_pretrained(
-            source, trust_remote_code=False, local_files_only=os.path.isdir(source)
-        )
+    found: PreTrainedTokenizerBase = from_files(AutoTokenizer, source, "tokenizer")
     return found
 
 
@@ -242,7 +239,6 @@ class EncodedTexts:
     def __init__(self, bad: Mapping[int, BadFile], padding: PaddingRule) -> None:
         self.bad = bad
         self.padding = padding
-        self.truncated = 0
         self.count = 0
         self._flat: dict[str, array[int]] = {}
         self._ends = array("q", [0])

@@ -11,7 +11,7 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 from itertools import accumulate, pairwise
 from typing import Any
 from urllib.error import URLError
@@ -66,9 +66,7 @@ def torchvision_dataset(
     is_named = classes is None or (target is not None and len(target.names) == classes)
     dataset = _concatenated(made, Label(names=None if is_named else tuple(map(str, range(classes or 0)))))
     datasets = tuple(made.values())
-    if not all(map(_is_identified, datasets)):
-        return dataset
-    return replace(dataset, digests=_Contents(datasets, _ends(datasets)).digests)
+    return replace(dataset, digests=_Concatenated(datasets).digests) if all(map(_is_identified, datasets)) else dataset
 
 
 def made_by(make: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
@@ -127,27 +125,14 @@ def _files(dataset: Any) -> list[str] | None:
     return None
 
 
-@dataclass(frozen=True)
-class _Contents:
-    """Identifies the images of torchvision's datasets, one after the other; `ends` begins with 0."""
-
-    datasets: tuple[Any, ...]
-    ends: tuple[int, ...]
-
-    def digests(self, indices: np.ndarray) -> list[bytes]:
-        by_index: dict[int, bytes] = {}
-        for dataset, (start, end) in zip(self.datasets, pairwise(self.ends), strict=True):
-            own = indices[(indices >= start) & (indices < end)]
-            by_index |= zip(own.tolist(), self._within(dataset, (own - start).tolist()), strict=True)
-        return [by_index[index] for index in indices.tolist()]
-
-    def _within(self, dataset: Any, indices: list[int]) -> list[bytes]:
-        kind = type(dataset).__qualname__.encode()  # which decides what becomes of pixels or files
-        pixels, files = _pixels(dataset), _files(dataset)
-        if pixels is not None:
-            return [content_digest(kind + pixels[index].tobytes()) for index in indices]
-        assert files is not None
-        return [content_digest(kind + each) for each in file_digests([files[index] for index in indices])]
+def _digests(dataset: Any, indices: list[int]) -> list[bytes]:
+    """Identify some images of one of torchvision's datasets."""
+    kind = type(dataset).__qualname__.encode()  # which decides what becomes of pixels or files
+    pixels, files = _pixels(dataset), _files(dataset)
+    if pixels is not None:
+        return [content_digest(kind + pixels[index].tobytes()) for index in indices]
+    assert files is not None
+    return [content_digest(kind + each) for each in file_digests([files[index] for index in indices])]
 
 
 # -- the user's own
@@ -209,11 +194,11 @@ def _streamed(splits: Mapping[str, Any], reader: TargetReader) -> StreamDataset:
 def _concatenated(splits: Mapping[str, Any], reader: TargetReader) -> Dataset:
     """Several datasets as one."""
     datasets = list(splits.values())
-    ends = _ends(datasets)
-    if ends[-1] == 0:
+    loader = _Concatenated(tuple(datasets))
+    size = loader.ends[-1]
+    if size == 0:
         raise Failure(f"{type(datasets[0]).__name__} has no samples")
-    predefined = {split: range(*between) for split, between in zip(splits, pairwise(ends), strict=True) if split}
-    loader = _Concatenated(tuple(datasets), ends, None)
+    predefined = {split: range(*between) for split, between in zip(splits, pairwise(loader.ends), strict=True) if split}
     target = _target_of(datasets, reader)
     if "" in splits and target is not None and target.kind == "class" and looks_split(target.names):
         fact = f"the classes of {type(datasets[0]).__name__} have names of splits: {', '.join(target.names)}"
@@ -222,20 +207,15 @@ def _concatenated(splits: Mapping[str, Any], reader: TargetReader) -> Dataset:
     arrays = [dataset if isinstance(dataset, TensorDataset) else getattr(dataset, "data", None) for dataset in datasets]
     in_memory = all(isinstance(array, TensorDataset | Tensor | np.ndarray) for array in arrays)
     if labels is None and target is not None and target.kind != "number":  # numbers are standardised by their mean
-        loader = _Concatenated(tuple(datasets), ends, target)
-        return Dataset(target, None, ends[-1], loader.pair, loader.name, predefined, in_memory)
-    labels = [loader.pair(index)[1] for index in range(ends[-1])] if labels is None else labels
+        loader = replace(loader, target=target)
+        return Dataset(target, None, size, loader.pair, loader.name, predefined, in_memory)
+    labels = [loader.pair(index)[1] for index in range(size)] if labels is None else labels
     try:
         target, values = (Known(target) if target is not None else reader).read(labels)
     except BadTarget as bad:
         name = type(datasets[0]).__name__ if bad.at is None else loader.name(bad.at)
         raise Failure(f"{name} {bad.fact}", bad.help) from None
-    return Dataset(target, values, ends[-1], loader.image, loader.name, predefined, in_memory)
-
-
-def _ends(datasets: Sequence[Any]) -> tuple[int, ...]:
-    """Where each dataset begins among the samples of all, and where the last one ends."""
-    return tuple(accumulate((len(dataset) for dataset in datasets), initial=0))
+    return Dataset(target, values, size, loader.image, loader.name, predefined, in_memory)
 
 
 def _target_of(datasets: Sequence[Any], reader: TargetReader) -> Target | None:
@@ -250,11 +230,15 @@ def _target_of(datasets: Sequence[Any], reader: TargetReader) -> Target | None:
 
 @dataclass(frozen=True)
 class _Concatenated:
-    """Datasets one after another; `ends` begins with 0."""
+    """Datasets one after another."""
 
     datasets: tuple[Any, ...]
-    ends: tuple[int, ...]
-    target: Target | None
+    target: Target | None = None
+
+    @cached_property
+    def ends(self) -> tuple[int, ...]:
+        """Where each dataset begins among the samples of all, and where the last one ends."""
+        return tuple(accumulate((len(dataset) for dataset in self.datasets), initial=0))
 
     def locate(self, index: int) -> tuple[Any, int]:
         """The dataset of a sample, and its index there."""
@@ -269,22 +253,28 @@ class _Concatenated:
                 return str(pairs[inner][0])
         return f"sample {inner} of {type(dataset).__name__}"
 
+    def digests(self, indices: np.ndarray) -> list[bytes]:
+        by_index: dict[int, bytes] = {}
+        for dataset, (start, end) in zip(self.datasets, pairwise(self.ends), strict=True):
+            own = indices[(indices >= start) & (indices < end)]
+            by_index |= zip(own.tolist(), _digests(dataset, (own - start).tolist()), strict=True)
+        return [by_index[index] for index in indices.tolist()]
+
     def pair(self, index: int) -> tuple[Any, Any]:
-        dataset, inner = self.locate(index)
-        try:
-            sample = dataset[inner]
-        except (OSError, Image.DecompressionBombError) as problem:
-            raise BadFile(self.name(index), str(problem)) from None
-        image, label = as_pair(sample, self.name(index))
+        image, label = self._read(index)
         try:
             return image, as_plain(label) if self.target is None else self.target.value(as_plain(label))
         except BadTarget as bad:
             raise BadSample(self.name(index), bad.fact, bad.help) from None
 
     def image(self, index: int) -> Any:
+        return self._read(index)[0]
+
+    def _read(self, index: int) -> tuple[Any, Any]:
+        """A sample as image and label."""
         dataset, inner = self.locate(index)
         try:
-            return as_pair(dataset[inner], self.name(index))[0]
+            return as_pair(dataset[inner], self.name(index))
         except (OSError, Image.DecompressionBombError) as problem:
             raise BadFile(self.name(index), str(problem)) from None
 

@@ -69,7 +69,8 @@ def model_builder(function: Callable[P, nn.Module]) -> Callable[P, nn.Module]:
     @functools.wraps(function)
     def build(*args: P.args, **kwargs: P.kwargs) -> nn.Module:
         given = inspect.signature(function).bind(*args, **kwargs)
-        read = {name: _Read(**vars(value)) for name, value in given.arguments.items() if _is_namespace(value)}
+        parsed = [name for name, value in given.arguments.items() if isinstance(value, argparse.Namespace)]
+        read = {name: _Read(**vars(given.arguments[name])) for name in parsed}
         given.arguments.update(read)
         turns = rank_zero_first() if _loads_weights else nullcontext()  # one process alone builds again for a bundle
         with status_line.doing("building the model…"), turns, _downloading(function):
@@ -134,10 +135,6 @@ def _used(args: _Read) -> argparse.Namespace:
     """What was read of a command line."""
     known = vars(args)
     return argparse.Namespace(**{name: known[name] for name in known.get("_used", {}) if name in known})
-
-
-def _is_namespace(value: Any) -> bool:
-    return isinstance(value, argparse.Namespace)
 
 
 def without_published(module: ModuleType) -> None:

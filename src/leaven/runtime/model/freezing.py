@@ -196,7 +196,26 @@ def _freeze(
 ) -> None:
     named = [one for one in _named(model) if one.parameter in frozen]
     own = {one.parameter for one in _named(model) if one.is_own}
-    modes = list(_Modes(own, frozen, norms_on, dropout_on).of(model))
+
+    def modes_in(
+        module: nn.Module, *, keeps_statistics: bool = False, is_eval: bool = False
+    ) -> Iterator[tuple[nn.Module, bool]]:
+        """A module and all in it, each with whether it stays in evaluation mode; a module without parameters follows
+        its parent."""
+        if parameters := own.intersection(module.parameters()):
+            is_frozen = parameters <= frozen
+            keeps_statistics = is_frozen and not parameters <= norms_on
+            is_eval = is_frozen and not parameters & dropout_on
+        if has_adapter(module):
+            yield module, False  # an adapter is trained, and its own dropout is on
+            children = [module.get_submodule("base_layer")]
+        else:
+            yield module, keeps_statistics if _has_running_statistics(module) else is_eval
+            children = list(module.children())
+        for child in children:
+            yield from modes_in(child, keeps_statistics=keeps_statistics, is_eval=is_eval)
+
+    modes = list(modes_in(model))
     # a module that is used in two places is in evaluation mode only if it is in both
     in_training = {module for module, is_eval in modes if not is_eval}
     still = {module for module, _ in modes} - in_training
@@ -214,35 +233,6 @@ def _freeze(
     model.train(model.training)
     for module in still:
         module.training = False
-
-
-@dataclass(frozen=True)
-class _Modes:
-    """Which modules stay in evaluation mode, by the model's own parameters, the frozen ones, and those whose layers
-    have statistics that are updated, or dropout on."""
-
-    own: set[nn.Parameter]
-    frozen: set[nn.Parameter]
-    norms_on: set[nn.Parameter]
-    dropout_on: set[nn.Parameter]
-
-    def of(
-        self, module: nn.Module, *, keeps_statistics: bool = False, is_eval: bool = False
-    ) -> Iterator[tuple[nn.Module, bool]]:
-        """A module and all in it, each with whether it stays in evaluation mode; a module without parameters follows
-        its parent."""
-        if parameters := self.own.intersection(module.parameters()):
-            is_frozen = parameters <= self.frozen
-            keeps_statistics = is_frozen and not parameters <= self.norms_on
-            is_eval = is_frozen and not parameters & self.dropout_on
-        if has_adapter(module):
-            yield module, False  # an adapter is trained, and its own dropout is on
-            children = [module.get_submodule("base_layer")]
-        else:
-            yield module, keeps_statistics if _has_running_statistics(module) else is_eval
-            children = list(module.children())
-        for child in children:
-            yield from self.of(child, keeps_statistics=keeps_statistics, is_eval=is_eval)
 
 
 def _has_running_statistics(module: nn.Module) -> bool:

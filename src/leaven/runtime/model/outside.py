@@ -308,14 +308,12 @@ def _filled(value: Any, kept: Any, memo: dict[int, Any]) -> Any:
         value.data = kept.data.clone()
     elif isinstance(value, np.ndarray) and value.shape == kept.shape:
         value[...] = kept
-    elif isinstance(value, torch.Generator):
+    elif isinstance(value, torch.Generator | np.random.RandomState):
         value.set_state(kept.get_state())
     elif isinstance(value, random.Random):
         value.setstate(kept.getstate())
     elif isinstance(value, np.random.Generator):
         value.bit_generator.state = kept.bit_generator.state
-    elif isinstance(value, np.random.RandomState):
-        value.set_state(kept.get_state())
     elif hasattr(value, "__dict__"):
         attributes = {name: again(each) for name, each in vars(kept).items()}
         vars(value).clear()

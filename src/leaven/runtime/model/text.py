@@ -5,13 +5,13 @@ Decides how such a model is built from its folder, its name on the hub or an ins
 refused. Nothing here runs code that comes with a model.
 """
 
+import dataclasses
 import inspect
 import json
 import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from torch import Tensor, nn
@@ -20,7 +20,7 @@ from leaven.formats.text_models import is_generative, labels_of
 from leaven.runtime.downloads import from_hub
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.builder import loads_weights
-from leaven.runtime.model.text_settings import architecture
+from leaven.runtime.model.weights import packaged_files
 
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
@@ -48,7 +48,13 @@ def text_model(
     """
     place = os.fspath(source)
     config = read_configuration(place)
-    _refuse_generative(place, config)
+    if is_generative({"architectures": config.architectures, "model_type": config.model_type}):
+        kinds = ", ".join(config.architectures or [config.model_type])
+        raise Failure(
+            f"{place} generates text ({kinds}); it is not a classifier",
+            "choose an encoder, such as bert-base-cased or roberta-base",
+            about="model",
+        )
     if keep_head and len(text_labels(place)) != num_labels:
         raise Failure(f"the head of {place} has {config.num_labels} outputs, but the data needs {num_labels}")
     config.num_labels = num_labels
@@ -98,32 +104,26 @@ def text_labels(source: str | os.PathLike[str]) -> tuple[str, ...]:
 @cache
 def packaged_folder(package: str) -> str:
     """The folder of an installed package that has a model of the transformers library in it."""
-    from importlib.metadata import PackageNotFoundError, files
-
-    try:
-        found = [file for file in files(package) or () if file.name == "config.json" and len(file.parts) > 1]
-    except PackageNotFoundError:
-        raise Failure(f"the package {package} is not installed", f"pip install {package}") from None
-    for file in sorted(found, key=lambda each: len(each.parts)):
-        place = Path(str(file.locate())).parent
-        if (place / "config.json").is_file():
-            return str(place)
-    raise Failure(f"the package {package} has no model in it", f"pip install --force-reinstall {package}")
+    found = packaged_files(package, "model", lambda file: file.name == "config.json" and len(file.parts) > 1)
+    return str(min(found, key=lambda file: len(file.parts)).parent)
 
 
 def read_configuration(source: str) -> "PretrainedConfig":
     """What a model's folder, or the hub, says about its architecture."""
     from transformers import AutoConfig
 
-    with files_of_model(source, "model"):
-        found: PretrainedConfig = AutoConfig.from_pretrained(
-            source, trust_remote_code=False, local_files_only=os.path.isdir(source)
-        )
+    found: PretrainedConfig = from_files(AutoConfig, source, "model")
     return found
 
 
+def from_files(auto: Any, source: str, what: str, **settings: Any) -> Any:
+    """What a class of the library makes of a model's files, without code that comes with them."""
+    with _files_of_model(source, what):
+        return auto.from_pretrained(source, trust_remote_code=False, local_files_only=os.path.isdir(source), **settings)
+
+
 @contextmanager
-def files_of_model(source: str, what: str) -> Iterator[None]:
+def _files_of_model(source: str, what: str) -> Iterator[None]:
     """While the library reads a model's files: what is not there, or can't be downloaded, is a failure that says so."""
     from transformers.utils import logging as its_logging
 
@@ -156,30 +156,14 @@ def _not_found(source: str, what: str) -> Failure:
     )
 
 
-def _refuse_generative(source: str, config: "PretrainedConfig") -> None:
-    if is_generative({"architectures": config.architectures, "model_type": config.model_type}):
-        kinds = ", ".join(config.architectures or [config.model_type])
-        raise Failure(
-            f"{source} generates text ({kinds}); it is not a classifier",
-            "choose an encoder, such as bert-base-cased or roberta-base",
-            about="model",
-        )
-
-
 # -- building
 
 
 def _filled(source: str, config: "PretrainedConfig") -> nn.Module:
     from transformers import AutoModelForSequenceClassification
 
-    with files_of_model(source, "model"):
-        model: nn.Module = AutoModelForSequenceClassification.from_pretrained(
-            source,
-            config=config,
-            ignore_mismatched_sizes=True,
-            trust_remote_code=False,
-            local_files_only=os.path.isdir(source),
-        )
+    auto = AutoModelForSequenceClassification
+    model: nn.Module = from_files(auto, source, "model", config=config, ignore_mismatched_sizes=True)
     return model.float().train()  # the library returns it in evaluation mode, with its dropout off
 
 
@@ -243,12 +227,9 @@ def _batch_class(kind: Any, pooling: Pooling) -> type[nn.Module]:
         return logits
 
     made = forward_mean if pooling == "mean" else forward
-    return type(kind.__name__, (kind,), {"forward": made, "__module__": kind.__module__, "_takes": _taken(kind)})
-
-
-def _taken(kind: type[nn.Module]) -> tuple[str, ...]:
     parameters = inspect.signature(kind.forward).parameters
-    return tuple(name for name in ("input_ids", "attention_mask", "token_type_ids") if name in parameters)
+    takes = tuple(name for name in ("input_ids", "attention_mask", "token_type_ids") if name in parameters)
+    return type(kind.__name__, (kind,), {"forward": made, "__module__": kind.__module__, "_takes": takes})
 
 
 def _named(model: Any, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -257,3 +238,38 @@ def _named(model: Any, inputs: Mapping[str, Tensor]) -> dict[str, Tensor]:
         return {name: inputs[name] for name in model._takes if name in inputs}
     has_types = getattr(model.config, "type_vocab_size", 0) > 1
     return {name: inputs[name] for name in model._takes if has_types or name != "token_type_ids"}
+
+
+# -- the settings of a configuration that came with a model
+
+
+def architecture(kind: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings that a class of configurations has for its architecture.
+
+    The rest is the library's and the user's to decide: which code computes attention (the library would fetch a kernel
+    that a configuration names), how weights are quantized, what a model returns besides its logits, where files are.
+    """
+    from transformers import PretrainedConfig
+
+    ours = _fields(PretrainedConfig) - {"problem_type", "is_encoder_decoder"}
+    known = _fields(kind) | kind.attribute_map.keys()
+    names = {name for name in known - ours if not name.startswith("_")} | {"num_labels"}
+    found = {name: value for name, value in settings.items() if name in names}
+    for name, parts in kind.sub_configs_defaults.items():
+        if isinstance(part := found.get(name), dict):
+            found[name] = _part(parts, part)
+    return found
+
+
+def _fields(kind: Any) -> set[str]:
+    """All that a class of configurations has: its fields, and what is computed from them."""
+    return {field.name for field in dataclasses.fields(kind)} | set(kind().to_dict())
+
+
+def _part(parts: Any, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The same for the configuration of a part of a model."""
+    from transformers import PretrainedConfig
+
+    name = settings.get("model_type", parts.model_type)
+    kind = parts.config_class if issubclass(parts.config_class, PretrainedConfig) else parts.get_config_class(name)
+    return {**architecture(kind, settings), "model_type": name}

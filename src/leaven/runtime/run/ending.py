@@ -49,14 +49,6 @@ class Ending:
         """Whether the epochs that are left are trained."""
         return self.saved is None
 
-    def leaves_out(self, phase: int) -> bool:
-        """Whether a phase is not begun any more; phases count from 0."""
-        return self.saved is not None and phase > self.saved.phase
-
-    def weights(self, folder: RunFolder, last_phase: int) -> SavedWeights | None:
-        """The final weights; None for those that the model has."""
-        return folder.best_of(last_phase) if self.saved is None else self.saved
-
     def line(self, chosen: ChosenEpoch | None) -> str:
         """`using the best epoch so far, 3 of 10 in phase "head"`; empty where that goes without saying."""
         if self.saved is None:

@@ -129,54 +129,44 @@ class RunFolder:
         return self.named / name
 
 
-def new_folder(output: str, *, is_quick: bool) -> Path:
-    """A new folder for a run, named by the time."""
-    try:
-        return run_folder.new_folder(Path(output), is_quick=is_quick)
-    except OSError as problem:
-        raise Failure(f"can't create a folder in {output}: {problem.strerror}", "choose another: `--output`") from None
-
-
 def open_folder(args: argparse.Namespace) -> Path:
     """The folder of the run: that of a resumed one, or a new one with a copy of the program and its plan in it."""
-    if args.resume:
-        found = Path(args.resume)
-    else:
-        found = new_folder(args.output, is_quick=args.quick)
-        program = Path(sys.argv[0])
-        if program.suffix == ".py" and program.is_file():
-            shutil.copyfile(program, found / run_folder.PROGRAM)
-            _copy_plan(program, found)
+    found = Path(args.resume) if args.resume else _new_folder(args)
     _copy_phases(args, found)
     return found
 
 
-def _copy_plan(program: Path, into: Path) -> None:
-    """Copy the plan that lies beside a program, if the program was written from it."""
+def _new_folder(args: argparse.Namespace) -> Path:
+    """A new folder, named by the time, with the program, and with its plan if the program was written from it."""
     from leaven.plan.recorded_plan import plan_of_program  # programs of `leaven run` are in their folder already
 
-    if plan_of_program(program) is not None:
-        shutil.copyfile(program.with_name(run_folder.PLAN), into / run_folder.PLAN)
+    try:
+        found = run_folder.new_folder(Path(args.output), is_quick=args.quick)
+    except OSError as problem:
+        help = "choose another: `--output`"
+        raise Failure(f"can't create a folder in {args.output}: {problem.strerror}", help) from None
+    program = Path(sys.argv[0])
+    if program.suffix == ".py" and program.is_file():
+        shutil.copyfile(program, found / run_folder.PROGRAM)
+        if plan_of_program(program) is not None:
+            shutil.copyfile(program.with_name(run_folder.PLAN), found / run_folder.PLAN)
+    return found
 
 
 def _copy_phases(args: argparse.Namespace, into: Path) -> None:
     """Copy what the phases of an earlier run left, for a run that starts with a later one."""
     if not args.of:
         return
+    from leaven.plan.recorded_plan import changed_argument  # few runs begin with a later phase
+
     left = run_folder.leaving_files(Path(args.of))
     if not left:
         raise Failure(f"{args.of} is not a run with finished phases")
-    if args.from_phase and (changed := _changed_argument(args)):
+    if args.from_phase and (changed := changed_argument(Path(args.of), args.from_phase, vars(args))):
         raise Failure(changed, f"the phases before {args.from_phase} depend on it: run them again")
     for file in left:
         if not (into / file.name).exists():
             shutil.copyfile(file, into / file.name)
-
-
-def _changed_argument(args: argparse.Namespace) -> str | None:
-    from leaven.plan.recorded_plan import changed_argument  # few runs begin with a later phase
-
-    return changed_argument(Path(args.of), args.from_phase, vars(args))
 
 
 def write_whole(file: Path, write: Callable[[Path], object]) -> None:

@@ -40,13 +40,9 @@ def guard(main: Callable[[], None]) -> None:
         with status_line.doing("starting…"):  # in place of what was said while the program was imported
             main()
         _tell("succeeded")
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Stopped) as stopped:
         _tell("stopped")
-        print(_STOPPED_EARLY, file=sys.stderr)
-        sys.exit(INTERRUPTED)
-    except Stopped as stopped:
-        _tell("stopped")
-        print(visible_lines(str(stopped)), file=sys.stderr)
+        print(visible_lines(str(stopped)) if isinstance(stopped, Stopped) else _STOPPED_EARLY, file=sys.stderr)
         sys.exit(INTERRUPTED)
     except Trained:
         _tell("succeeded")
@@ -62,13 +58,8 @@ def guard(main: Callable[[], None]) -> None:
         found = too_large or _outdated(problem, program_file()) or unexpected(problem)
         _end(report(found, problem.__traceback__, program_file()))
     finally:
-        _disconnect()
-
-
-def _disconnect() -> None:
-    """Close the connections to the other processes. Left to the end of Python, gloo's threads sometimes abort it."""
-    if distributed.is_available() and distributed.is_initialized():
-        distributed.destroy_process_group()
+        if distributed.is_available() and distributed.is_initialized():
+            distributed.destroy_process_group()  # left to the end of Python, gloo's threads sometimes abort it
 
 
 def end_at_once(failure: Failure | None) -> NoReturn:

@@ -44,7 +44,7 @@ class Measured:
 def _decided(run: "Run", setting: str, phase: str, measure: Callable[[], Measured] | None, *, usual: Any) -> Any:
     """What a measurement chooses, or has chosen before the run was interrupted; None where neither is there.
 
-    Of a model that there can be no copy of, nothing is measured: it has what is `usual`.
+    Where nothing can be measured, as of a model that there can be no copy of, that is what is `usual`.
     """
     found: dict[str, Any] = {}
     if run.fabric.is_global_zero:
@@ -62,11 +62,16 @@ def _decided(run: "Run", setting: str, phase: str, measure: Callable[[], Measure
 def _measured(measure: Callable[[], Measured], usual: Any) -> Measured:
     try:
         return measure()
-    except NotCopied as reason:
-        return Measured(usual, f"{_short(str(usual)).lower()}, as nothing could be measured: {reason}", "", {})
+    except (NotCopied, _NotMeasured) as problem:
+        reason = f": {problem}" if isinstance(problem, NotCopied) else ""
+        return Measured(usual, f"{_short(str(usual)).lower()}, as nothing could be measured{reason}", "", {})
 
 
-def _step(run: "Run", model: nn.Module, data: Data, size: int, precision: Any = None) -> Step:
+class _NotMeasured(Exception):
+    """A step fails; the same happens in training, where it is reported."""
+
+
+def _step(run: "Run", model: Any, data: Data, size: int, precision: Any = None) -> Step:
     """A step with a batch of that size, of which each process has its share."""
     images = random_images(data.train, max(1, min(size, len(data.train)) // run.fabric.world_size), run.device)
     parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
@@ -87,12 +92,11 @@ def choose_batch_size(run: "Run", model: nn.Module, data: Data, *, may_measure: 
 def _fastest_size(run: "Run", model: nn.Module, data: Data) -> Measured:
     most = len(data.train) // FEWEST_STEPS
     speeds: dict[int, float] = {}
-    with looking_at(model) as copied:
-        model = copied
+    with looking_at(model) as model:
         try:
             size = _size_that_fits(run, model, data)
-        except (Failure, RuntimeError, ValueError):  # the same happens in training, where it is reported
-            return Measured(data.batch_size, f"{data.batch_size}, as nothing could be measured", "", {})
+        except (Failure, RuntimeError, ValueError):
+            raise _NotMeasured from None
         while not (limit := _limit(run, model, data, size, most)):
             steps = {each: _step(run, model, data, each) for each in (size, 2 * size)}
             try:
@@ -158,8 +162,8 @@ def _fastest_precision(phase: "Phase", names: Sequence[str]) -> Measured:
                 steps[name]()
             except (Failure, RuntimeError, NotImplementedError, ValueError) as problem:
                 failed[name] = str(problem).partition("\n")[0]
-        if first in failed:  # the same happens in training, where it is reported
-            return Measured(first, f"{_short(first)}, as nothing could be measured", "", {})
+        if first in failed:
+            raise _NotMeasured
         steps = {name: step for name, step in steps.items() if name not in failed}
         times = seconds_of(steps, run.device, run.stop_here)
     best = min(times, key=times.__getitem__)
@@ -207,19 +211,15 @@ def _compiling(phase: "Phase", model: nn.Module) -> Measured:
     if isinstance(model, RestOfModel):
         return Measured(False, "false; compiled layers would not give what is stored, to the last digit", "", {})
     with looking_at(model) as copied:
-        model = copied
-        parameters = [parameter for parameter in model.parameters() if parameter.requires_grad]
         try:
-            size = max(1, min(phase.data.batch_size, len(phase.data.train)) // run.fabric.world_size)
-            inputs = random_images(phase.data.train, size, run.device)
-            plain = training_step(model, parameters, inputs, run.fabric.strategy.precision)
+            plain = _step(run, copied, phase.data, phase.data.batch_size)
             times = seconds_of({"plain": plain}, run.device, run.stop_here)
-        except (Failure, RuntimeError, ValueError):  # the same happens in training, where it is reported
-            return Measured(False, "false, as nothing could be measured", "", {})
+        except (Failure, RuntimeError, ValueError):
+            raise _NotMeasured from None
         if times["plain"] * batches < LONG:
             told = f"false; training takes only about {duration_text(times['plain'] * batches)} without"
             return Measured(False, told, "seconds per step", times)
-        step = training_step(torch.compile(model), parameters, inputs, run.fabric.strategy.precision)
+        step = _step(run, torch.compile(copied), phase.data, phase.data.batch_size)
         try:
             compiling = seconds(step, run.device)
             times = seconds_of({"plain": plain, "compiled": step}, run.device, run.stop_here)

@@ -8,6 +8,7 @@ import math
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NoReturn
 
 import torch
@@ -34,7 +35,7 @@ from leaven.runtime.stored.batch import StoredBatch
 from leaven.runtime.stored.storing import Answering, frozen_once, teacher_once
 from leaven.runtime.trials import fused
 from leaven.runtime.trials.group import WRITE_EVERY, EndedEpoch
-from leaven.runtime.trials.shared_weights import own_weights
+from leaven.runtime.trials.shared import own_weights
 from leaven.terminal.commands import to_resume
 
 if TYPE_CHECKING:
@@ -47,46 +48,38 @@ _OF_ALL_PHASES = ("model", _OUTSIDE)  # the owners that are the same in each
 READ_EVERY = 20  # batches, where reading a loss waits for another device
 
 
+@dataclass(eq=False, repr=False)
 class Phase:
     """One phase of a run; `loop` counts what is done."""
 
-    def __init__(
-        self,
-        run: "Run",
-        name: str,
-        number: int,
-        model: nn.Module,
-        data: Data,
-        loop: Loop,
-        epochs_before: int,
-        compile: bool = False,
-        is_last: bool = False,
-    ) -> None:
-        self.run = run
-        self.name = name
-        self.number = number
-        self.model = model
-        self.data = data
-        self.epochs_before = epochs_before
-        self.compile = compile
-        self.is_last = is_last
-        self.loop = loop
+    run: "Run"
+    name: str
+    number: int
+    model: nn.Module
+    data: Data
+    loop: Loop
+    epochs_before: int
+    compile: bool = False
+    is_last: bool = False
+
+    def __post_init__(self) -> None:
+        run = self.run
         self.losses = BatchLosses()
         self.can_be_best = True  # a technique may rule out the current epoch
         self.state: dict[str, Any] = {}  # what a checkpoint holds
         self._parts: dict[str, Any] = {}  # the same, and what has no state to save
-        self._in_training = model  # with what the program puts around it
+        self._in_training: nn.Module = self.model  # with what the program puts around it
         self.placement: Placement | None = None  # while the phase trains
         self._row: Mapping[str, Any] | None = None
         self._inputs: Any = None  # of the current batch
         self._part = 1.0  # of the current batch, that this process has
         self._began = time.monotonic()
         self.outlook = Outlook(
-            name,
-            self.loop,
-            epochs_before=epochs_before,
-            epochs_after=0 if is_last else run.epochs_after(epochs_before + loop.most_epochs),
-            validation_batches=run.evaluation_batches(data.val),
+            phase=self.name,
+            loop=self.loop,
+            epochs_before=self.epochs_before,
+            epochs_after=0 if self.is_last else run.epochs_after(self.epochs_before + self.loop.most_epochs),
+            validation_batches=run.evaluation_batches(self.data.val),
             is_quick=run.is_quick,
             is_shown=run.trial is None,
         )
@@ -156,7 +149,10 @@ class Phase:
         """
         if not self._is_planned:
             return model, data
-        self._load_saved_weights()
+        saved = self.run.saved
+        if saved is not None and saved["phase"] == self.number:
+            # those that the run was interrupted with: weights from a file may be others now
+            self.model.load_state_dict(saved["state"]["model"])
         return frozen_once(self, model, data, only, exact=exact)
 
     def teacher_once(self, teacher: Answering, data: Data) -> Data:
@@ -176,13 +172,6 @@ class Phase:
     def _is_planned(self) -> bool:
         """Whether the phase trains, and as the planner decided."""
         return self.run.is_planned and not self.run.is_finished(self.number) and self.trains
-
-    def _load_saved_weights(self) -> None:
-        """Those of an interrupted run, where it was interrupted in this phase: their outputs are stored, not those of
-        weights from a file that may be another one now."""
-        saved = self.run.saved
-        if saved is not None and saved["phase"] == self.number:
-            self.model.load_state_dict(saved["state"]["model"])
 
     # -- begin and finish
 
@@ -227,7 +216,7 @@ class Phase:
             is_extended = name == "schedule" and self.loop.is_longer_than(saved)
             part.load_state_dict({**state, **longer} if is_extended else state)
         self._tell_unsaved(saved.get("unsaved", {}))
-        self.run.restore_precision()
+        self.run.fabric.strategy.precision.load_state_dict(saved["precision"])
         self.loop.load_state_dict(saved)
         total, count, parts = saved["losses"]  # of all processes: the first goes on with them
         is_first = self.run.fabric.is_global_zero
@@ -278,7 +267,9 @@ class Phase:
         With `keep_optimizer`, the next phase can continue with the optimizer's state. A phase that an interrupted run
         had finished loads what it left then: the best weights on disk may be those of the next phase already.
         """
-        optimizer = self._end_training(keep_optimizer)
+        placement, self.placement = self.placement, None
+        if placement is not None:
+            placement.end(keep_optimizer=keep_optimizer)
         own_weights(self.model)
         if self.is_last:
             return
@@ -293,17 +284,10 @@ class Phase:
         if best is not None and best.weights is not None:
             self.model.load_state_dict(best.weights)
         if self.trains:  # a phase without training keeps the state of the phase before
-            kept = optimizer_state_of(optimizer, self.model) if keep_optimizer and optimizer is not None else {}
-            self.run.optimizer_state = kept
+            self.run.optimizer_state = {}
+            if keep_optimizer and placement is not None:
+                self.run.optimizer_state = optimizer_state_of(placement.optimizer, self.model)
         self.run.folder.write(name, {"model": self.model.state_dict(), "optimizer_state": self.run.optimizer_state})
-
-    def _end_training(self, keep_optimizer: bool) -> torch.optim.Optimizer | None:
-        """Let the model be in one place again; the optimizer that trained it."""
-        if self.placement is None:
-            return None
-        placement, self.placement = self.placement, None
-        placement.end(keep_optimizer=keep_optimizer)
-        return placement.optimizer
 
     # -- the program's loops
 
@@ -325,7 +309,9 @@ class Phase:
             if loop.is_stopped_early:
                 since = f"{loop.stale} epoch{'s' * (loop.stale > 1)}"
                 self.run.print(f"{self.name}: stopped early, {stop_early} has not improved for {since}")
-            if loop.is_over or (loop.epoch % self.run.checkpoint.epochs == 0 and self._may_save()):
+            # trials that train together save less often
+            may_save = self.run.trial is None or time.monotonic() - self._saved_at >= WRITE_EVERY
+            if loop.is_over or (loop.epoch % self.run.checkpoint.epochs == 0 and may_save):
                 self.save()
             if self.run.checkpoint.keep == "all":
                 self.run.folder.write(epoch_file(self.number, loop.epoch), self._weights(self.state["model"]))
@@ -400,18 +386,14 @@ class Phase:
                 ) from None
             raise
 
-    def _may_save(self) -> bool:
-        """Whether to save at the end of an epoch: trials that train together do so less often."""
-        return self.run.trial is None or time.monotonic() - self._saved_at >= WRITE_EVERY
-
     def _is_time_to_save(self) -> bool:
         policy = self.run.checkpoint
         if policy.steps and (self.batch // self.loop.whole.accumulate) % policy.steps == 0:
             return True
-        return bool(policy.minutes) and self._agreed_minutes() >= (policy.minutes or 0)
-
-    def _agreed_minutes(self) -> float:
-        return float(self.run.fabric.broadcast((time.monotonic() - self._saved_at) / 60))
+        if not policy.minutes:
+            return False
+        minutes: float = self.run.fabric.broadcast((time.monotonic() - self._saved_at) / 60)  # all agree
+        return minutes >= policy.minutes
 
     def backward(self, loss: Tensor, **options: Any) -> None:
         """Compute the gradients; at half precision, of the scaled loss. Trials that train together do so together.

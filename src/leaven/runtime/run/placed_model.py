@@ -78,7 +78,12 @@ class PlacedModel(ModelAround):
         """Find a model that can be trained, but not saved and loaded: with the wrong number of outputs, or with weights
         that it makes only now."""
         if late := sorted(set(self.module.state_dict()) - self._weights_before):
-            raise _late(inside(self.module), late[0])
+            kind = type(inside(self.module)).__name__
+            raise Failure(
+                f"{kind} makes `{late[0]}` in its first forward pass, so what was saved could not be loaded",
+                "register it in `__init__`, with its final shape",
+                about="build_model",
+            )
         count = _count(outputs)
         if count is not None and count != len(target.names) and self._has_in_evaluation(count, *args, **kwargs):
             raise _wrong_outputs(count, target)
@@ -103,14 +108,6 @@ def _itself(model: nn.Module) -> nn.Module:
 def _count(outputs: Any) -> int | None:
     """How many outputs a model has; None where it returns something else than a row per image."""
     return outputs.shape[1] if isinstance(outputs, Tensor) and outputs.ndim == 2 else None
-
-
-def _late(model: nn.Module, name: str) -> Failure:
-    return Failure(
-        f"{type(model).__name__} makes `{name}` in its first forward pass, so what was saved could not be loaded",
-        "register it in `__init__`, with its final shape",
-        about="build_model",
-    )
 
 
 def _wrong_outputs(count: int, target: Target) -> Failure:

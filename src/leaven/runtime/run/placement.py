@@ -22,46 +22,36 @@ class Stateful(Protocol):
     def load_state_dict(self, state: dict[str, Any], /) -> Any: ...
 
 
-class Placement(Protocol):
-    """A model and its optimizer in a phase. States are always whole, so that any other placement can load them; all
-    processes ask for them together, and only the first one's are written."""
-
-    model: nn.Module
-    optimizer: torch.optim.Optimizer
-    used: Any  # the optimizer as the program uses it
-    saved: dict[str, Stateful]  # "model" and "optimizer", for checkpoints
-
-    def forward(self, *args: Any, **kwargs: Any) -> Any:
-        """The outputs of the model, such that gradients are those of all processes."""
-
-    def without_exchange(self) -> AbstractContextManager[Any]:
-        """Gradients add up in each process, and are not exchanged."""
-
-    def whole(self) -> AbstractContextManager[Any]:
-        """For an evaluation, every process has all parameters."""
-
-    def end(self, *, keep_optimizer: bool) -> None:
-        """Let model and optimizer be as if there were one process; of the optimizer only if it is used further."""
-
-
-class Whole:
-    """Every process has the whole model: a single one, or several whose gradients DDP averages."""
+class Placement:
+    """A model and its optimizer in a phase: every process has the whole model, a single one, or several whose gradients
+    DDP averages. States are always whole, so that any other placement can load them; all processes ask for them
+    together, and only the first one's are written."""
 
     def __init__(self, fabric: "Fabric", model: nn.Module, optimizer: torch.optim.Optimizer, *, compile: bool) -> None:
         self.model = model
         self.optimizer = optimizer
-        self.saved: dict[str, Stateful] = {"model": model, "optimizer": optimizer}
+        self.saved: dict[str, Stateful] = {"model": model, "optimizer": optimizer}  # for checkpoints
         self._fabric = fabric
-        self.forward, self.used = fabric.setup(torch.compile(model) if compile else model, optimizer)  # type: ignore[arg-type]
+        self._wrapped, self.used = self._set_up(compile=compile)  # the latter as the program uses the optimizer
+
+    def _set_up(self, *, compile: bool) -> Any:
+        model: Any = torch.compile(self.model) if compile else self.model
+        return self._fabric.setup(model, self.optimizer)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The outputs of the model, such that gradients are those of all processes."""
+        return self._wrapped(*args, **kwargs)
 
     def without_exchange(self) -> AbstractContextManager[Any]:
-        return self._fabric.no_backward_sync(self.forward)
+        """Gradients add up in each process, and are not exchanged."""
+        return self._fabric.no_backward_sync(self._wrapped)
 
     def whole(self) -> AbstractContextManager[Any]:
+        """For an evaluation, every process has all parameters."""
         return nullcontext()
 
     def end(self, *, keep_optimizer: bool) -> None:
-        """Nothing has to be undone."""
+        """Let model and optimizer be as if there were one process; of the optimizer only if it is used further."""
 
 
 def strategy_of(name: str) -> Any:
@@ -84,6 +74,5 @@ def fix_buckets(fabric: "Fabric") -> None:
 
 def place(fabric: "Fabric", model: nn.Module, optimizer: torch.optim.Optimizer, *, compile: bool) -> Placement:
     """Set up a model and its optimizer for the devices and the precision."""
-    placement: Any = getattr(fabric.strategy, "placement", Whole)
-    found: Placement = placement(fabric, model, optimizer, compile=compile)
-    return found
+    placement: type[Placement] = getattr(fabric.strategy, "placement", Placement)
+    return placement(fabric, model, optimizer, compile=compile)

@@ -24,12 +24,8 @@ def fabric_with(**settings: Any) -> "Fabric":
         warnings.filterwarnings("ignore", message="The `srun` command is available")  # training without it is fine
         fabric = Fabric(**settings)
     if isinstance(fabric.strategy.precision, MixedPrecision):
-        fabric.strategy.precision.convert_input = _unchanged  # type: ignore[method-assign, assignment]
+        fabric.strategy.precision.convert_input = lambda data: data  # type: ignore[method-assign]
     return fabric
-
-
-def _unchanged(inputs: Any) -> Any:
-    return inputs
 
 
 def precision_of(name: str) -> Any:

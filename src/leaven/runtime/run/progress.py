@@ -1,48 +1,48 @@
-"""What a run prints: a progress bar in a terminal, a line per epoch everywhere."""
+"""What a run prints: its data, a progress bar in a terminal, a line per epoch everywhere."""
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from leaven.formats.split_sizes import sizes_text
 from leaven.runtime.run.time_left import time_text
 from leaven.terminal import status_line
 from leaven.terminal.score_text import score_text
 from leaven.terminal.visible import visible, visible_lines
 
+if TYPE_CHECKING:
+    from leaven.runtime.data.batches import Data
+
 _SHORTEST_BAR, _LONGEST_BAR = 8, 20
 _LONG = 60.0  # seconds
+_MOST_NAMED = 8
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
 
+@dataclass(eq=False)
 class Bar:
     """How much of a loop is done, in the status line. `facts` are asked for when the line is drawn."""
 
-    def __init__(
-        self,
-        title: str,
-        total: int,
-        done: int = 0,
-        facts: Callable[[], Sequence[str]] = tuple,
-        *,
-        is_shown: bool = True,
-    ) -> None:
-        self.title = title
-        self.total = total
-        self.done = done
-        self._facts = facts
-        self._is_shown = is_shown
-        if is_shown and status_line.is_watched():
+    title: str
+    total: int
+    done: int = 0
+    facts: Callable[[], Sequence[str]] = tuple
+    is_shown: bool = True
+
+    def __post_init__(self) -> None:
+        if self.is_shown and status_line.is_watched():
             status_line.show(self._text())
 
     def advance(self, count: int = 1) -> None:
         """So many more are done."""
         self.done += count
-        if self._is_shown:
+        if self.is_shown:
             status_line.update(self._text)
 
     def close(self) -> None:
-        if self._is_shown:
+        if self.is_shown:
             status_line.erase()
 
     def __enter__(self) -> "Bar":
@@ -53,7 +53,7 @@ class Bar:
 
     def _text(self) -> str:
         """`all 2/3 training ███████▍      20/45 · epoch 12/13 · ~40 s left`; without the last ones if it is narrow."""
-        before, after = f"{self.title} ", [f" {self.done:,}/{self.total:,}", *self._facts()]
+        before, after = f"{self.title} ", [f" {self.done:,}/{self.total:,}", *self.facts()]
         room = status_line.width() - 1 - len(before)
         while len(after) > 1 and len(" · ".join(after)) + _SHORTEST_BAR > room:
             after.pop()
@@ -69,10 +69,8 @@ def _bar(part: float, width: int) -> str:
 def epoch_line(title: str, scores: Mapping[str, float], seconds: float, left: float | None) -> str:
     """`head 3/10  train.loss 0.4312  val.accuracy 0.9444  4.1 s`; in the log of a long run, also the time left."""
     logged = "  ".join(f"{name} {score_text(value)}" for name, value in scores.items())
-    is_told = left is not None and left >= _LONG and not status_line.is_watched()
-    return f"{visible(title)}  {logged}  {seconds:.1f} s" + (
-        f"  {time_text(left)}" if left is not None and is_told else ""
-    )
+    told = f"  {time_text(left)}" if left is not None and left >= _LONG and not status_line.is_watched() else ""
+    return f"{visible(title)}  {logged}  {seconds:.1f} s{told}"
 
 
 def final_table(rows: Sequence[Mapping[str, Any]], best: Mapping[str, int], scores: Mapping[str, float]) -> str:
@@ -93,6 +91,32 @@ def final_table(rows: Sequence[Mapping[str, Any]], best: Mapping[str, int], scor
 
 def _score(value: float | None) -> str:
     return "" if value is None else score_text(value)
+
+
+def data_summary(data: "Data") -> str:
+    """`1,437 samples for training, 180 for validation, 180 for testing; 10 classes`."""
+    return f"{sizes_text(len(data.train), len(data.val), len(data.test))}; {data.target.brief}"
+
+
+def data_difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    """How the fingerprint of the data differs from that of the data that a run was started with."""
+    if then.get("outputs") != now["outputs"]:
+        before, after = _few(then.get("outputs", ())), _few(now["outputs"])
+        return f"the model predicted {before} when the run was started, now {after}"
+    for split in ("train", "val", "test"):
+        if then.get(split) != now[split]:
+            return f"{split} had {then.get(split)} samples when the run was started, now {now[split]}"
+    return "the data has other samples than when the run was started"
+
+
+def skipped_line(samples: Sequence[str]) -> str:
+    """`2 samples could not be read and were skipped: a.jpg, b.jpg`."""
+    verb = "sample could not be read and was" if len(samples) == 1 else "samples could not be read and were"
+    return f"{len(samples)} {verb} skipped: {_few(samples)}"
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(map(visible, names[:_MOST_NAMED])) + (", …" if len(names) > _MOST_NAMED else "")
 
 
 def say(text: str) -> None:

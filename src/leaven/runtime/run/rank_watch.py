@@ -49,7 +49,7 @@ class RankWatch:
         threading.Thread(target=self._watch, args=(end,), daemon=True, name="rank-watch").start()
 
     def _watch(self, end: Callable[[Failure | None], object]) -> None:
-        while not self._is_any_lost():
+        while not self._killed() and not self._is_parent_gone():
             time.sleep(_LOOK)
         is_early = self._parent != 0 and self.folder is None
         time.sleep(_LEAVING if self._parent and not is_early else _LOOK)  # by now it may have said why it ends
@@ -68,14 +68,14 @@ class RankWatch:
         if found:
             rank, number = found[0]
             headline = f"rank {rank} was ended by {_name(number)}"
-        elif self._parent and os.getppid() != self._parent:
+        elif self._is_parent_gone():
             headline = "rank 0 has ended, or was killed"
         else:
             return None
         return Failure(headline, "" if self.folder is None else f"to resume: {to_resume(self.folder)}")
 
-    def _is_any_lost(self) -> bool:
-        return bool(self._killed()) or (self._parent != 0 and os.getppid() != self._parent)
+    def _is_parent_gone(self) -> bool:
+        return self._parent != 0 and os.getppid() != self._parent
 
     def _killed(self) -> list[tuple[int, int]]:
         """The ranks that were ended by a signal, with its number."""

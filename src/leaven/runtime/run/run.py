@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import torch
 from torch import nn
@@ -27,7 +27,7 @@ from leaven.pictures.figure import is_installed
 from leaven.runtime.data.batches import Data, IndexedSplit, Split
 from leaven.runtime.failures import Failure, Stopped, Trained
 from leaven.runtime.model.masks import apply_masks
-from leaven.runtime.run import arguments, curves, data_lines, folder, progress
+from leaven.runtime.run import arguments, curves, folder, progress
 from leaven.runtime.run.ending import ChosenEpoch, Ending, PhasesEnded, chosen_epoch, saved_so_far
 from leaven.runtime.run.folder import RunFolder
 from leaven.runtime.run.guard import end_at_once
@@ -49,6 +49,8 @@ from leaven.terminal.commands import to_finish, to_peek, to_resume, to_use
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric  # takes a second to load, and whoever only predicts needs none
+
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -124,7 +126,7 @@ class Run:
         self.loggers = [make(self.folder.path) for make in loggers] if writes else []
         processes_before = self._record_start(args, threads)
         self.stop = StopSignal(fabric) if self.trial is None else self.trial.group.stop
-        self.before_batch: Callable[[Phase], None] = _nothing
+        self.before_batch: Callable[[Phase], object] = lambda _: None
         self.uses_planner = not self.is_quick
         self.shows_training = self.trial is None  # nor where the program waits before every batch
         seed_all(seed)
@@ -213,7 +215,7 @@ class Run:
         if then is None:
             self.folder.note(data=now)
         elif then != now:
-            raise Failure(data_lines.difference(then, now), "restore the data, or start a new run")
+            raise Failure(progress.data_difference(then, now), "restore the data, or start a new run")
 
     # -- phases
 
@@ -280,7 +282,7 @@ class Run:
                 f"in `main`, call it within a block `with run.training(…, {json.dumps(name, ensure_ascii=False)}):`",
             )
         is_last = self.phases + 1 == len(self._names)
-        if self.ending.leaves_out(self.phases):
+        if self.ending.saved is not None and self.phases > self.ending.saved.phase:
             raise PhasesEnded(name)
         use_precision(self.fabric, self._precision if precision is None else precision_of(precision))
         self.fabric.to_device(model)
@@ -294,7 +296,7 @@ class Run:
         if self.data is None:
             self.data = data
             self._check_data(data)
-            self.print(data_lines.summary(data))
+            self.print(progress.data_summary(data))
         loop = Loop(length, epoch)
         phase = Phase(self, name, self.phases, model, data, loop, self.epochs_before, compile, is_last)
         self.last_phase = phase
@@ -338,11 +340,6 @@ class Run:
         precision = self.fabric.strategy.precision.state_dict()
         self.folder.write_last({**known, "precision": precision, **state}, self.rows)
 
-    def restore_precision(self) -> None:
-        """Restore the scale of the gradients at half precision."""
-        if self.saved:
-            self.fabric.strategy.precision.load_state_dict(self.saved["precision"])
-
     def load_best(self, model: nn.Module) -> None:
         """Load the best weights of the last phase, and make masks over pruned weights permanent."""
         assert self.last_phase is not None, "the program has no phase"
@@ -352,7 +349,7 @@ class Run:
             self._note_trained(self.best_epochs.get(name, loop.epoch) if keeps_best else None)
             self._close_loggers()
             raise Trained
-        found = self.ending.weights(self.folder, self.phases - 1)
+        found = self.ending.saved or self.folder.best_of(self.phases - 1)
         if found is not None and found.weights is not None:
             model.load_state_dict(found.weights)
         apply_masks(model)
@@ -413,12 +410,12 @@ class Run:
         """Whether a single process may stop here; several stop after the next step."""
         return self.fabric.world_size == 1 and self.stop.is_pressed_here
 
-    def gathered(self, text: str) -> list[str]:
-        """A text of every process."""
+    def gathered(self, value: Value) -> list[Value]:
+        """A value of every process, in their order."""
         if self.fabric.world_size == 1:
-            return [text]
+            return [value]
         found: list[Any] = [None] * self.fabric.world_size
-        torch.distributed.all_gather_object(found, text)
+        torch.distributed.all_gather_object(found, value)
         return found
 
     def print(self, text: str) -> None:
@@ -457,7 +454,7 @@ class Run:
         if not self.is_quick and self.ending.snapshot is None:
             self._show_curves()
         if self.data is not None and self.data.skipped:
-            self.print(f"\n{data_lines.skipped(self.data.skipped)}")
+            self.print(f"\n{progress.skipped_line(self.data.skipped)}")
 
     def _close_loggers(self) -> None:
         for logger in self.loggers:
@@ -503,7 +500,3 @@ def _launched(args: argparse.Namespace, devices: int | str, strategy: str, preci
 
 def _processes(count: int) -> str:
     return f"{count} process{'es' * (count > 1)}"
-
-
-def _nothing(_phase: Phase) -> None:
-    """Nothing happens before a batch."""

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from lightning.fabric.strategies.ddp import DDPStrategy
@@ -21,7 +21,7 @@ from torch.distributed.fsdp import FSDPModule, fully_shard
 from torch.distributed.tensor import DTensor, distribute_tensor
 from torch.utils import _pytree
 
-from leaven.runtime.run.placement import Stateful
+from leaven.runtime.run.placement import Placement
 
 if TYPE_CHECKING:
     from lightning.fabric import Fabric
@@ -30,22 +30,26 @@ _UNIT = 2**18  # parameters: smaller blocks are gathered with the rest of the mo
 _CONTAINERS = (nn.Sequential, nn.ModuleList)
 
 
-class Sharded:
-    """A model of which every process has a part. `saved` are its states as a whole, for checkpoints."""
+class Sharded(Placement):
+    """A model of which every process has a part."""
 
     def __init__(self, fabric: "Fabric", model: nn.Module, optimizer: torch.optim.Optimizer, *, compile: bool) -> None:
-        self.model = model
-        self.optimizer = optimizer
-        self.saved: dict[str, Stateful] = {"model": _SavedModel(self), "optimizer": _SavedOptimizer(self)}
-        self._is_first = fabric.is_global_zero
+        super().__init__(fabric, model, optimizer, compile=compile)
+        of_optimizer = _Saved(self.optimizer_state, self.load_optimizer)
+        self.saved = {"model": _Saved(self.model_state, self.load_model), "optimizer": of_optimizer}
+        self._release()
+
+    def _set_up(self, *, compile: bool) -> Any:
+        model, fabric = self.model, self._fabric
         self._names = dict(model.named_parameters(remove_duplicate=False))
-        _send_from_first(chain(model.parameters(), model.buffers()))
+        for tensor in chain(model.parameters(), model.buffers()):  # all begin with those of the first, as with DDP
+            distributed.broadcast(tensor.data, src=0)
         self._copy = _sharded_copy(model, init_device_mesh(fabric.device.type, (fabric.world_size,)))
-        self._parts = _parts(self._names, self._copy)
+        parts: Any = self._copy.named_parameters(remove_duplicate=False)
+        self._parts: dict[nn.Parameter, Any] = {self._names[name]: part for name, part in parts}
         self._modules = list(zip(model.modules(), self._copy.modules(), strict=True))
         self._use(self._parts, part_of)
-        self._wrapped, self.used = fabric.setup(self._copy, optimizer, move_to_device=False)
-        self._release()
+        return fabric.setup(self._copy, self.optimizer, move_to_device=False)
 
     # -- training
 
@@ -134,22 +138,17 @@ class Sharded:
 
         def gathered(value: Tensor) -> Tensor | None:
             found = whole_of(value)
-            return found.cpu() if self._is_first else None
+            return found.cpu() if self._fabric.is_global_zero else None
 
         found = _pytree.tree_map_only(Tensor, gathered, state)
-        return found if self._is_first else {}
+        return found if self._fabric.is_global_zero else {}
 
 
-class _SavedModel:
-    def __init__(self, sharded: Sharded) -> None:
-        self.state_dict = sharded.model_state
-        self.load_state_dict = sharded.load_model
+class _Saved(NamedTuple):
+    """What a checkpoint holds the state of."""
 
-
-class _SavedOptimizer:
-    def __init__(self, sharded: Sharded) -> None:
-        self.state_dict = sharded.optimizer_state
-        self.load_state_dict = sharded.load_optimizer
+    state_dict: Callable[[], dict[str, Any]]
+    load_state_dict: Callable[[Mapping[str, Any]], None]
 
 
 class Sharding(DDPStrategy):
@@ -184,11 +183,6 @@ def _sharded_copy(model: nn.Module, mesh: DeviceMesh) -> nn.Module:
     return copied
 
 
-def _parts(names: Mapping[str, nn.Parameter], copied: nn.Module) -> dict[nn.Parameter, Any]:
-    """The part of each parameter."""
-    return {names[name]: part for name, part in copied.named_parameters(remove_duplicate=False)}
-
-
 def _blocks(module: nn.Module) -> Iterator[nn.Module]:
     """What a model has a list or a sequence of: each is gathered shortly before it runs."""
     for child in module.children():
@@ -202,9 +196,3 @@ def _has_tied(model: nn.Module) -> bool:
     """Whether a parameter is in several layers, which would have to be gathered together."""
     names = model.named_parameters(remove_duplicate=False)
     return sum(1 for _ in names) > sum(1 for _ in model.parameters())
-
-
-def _send_from_first(tensors: Iterator[Tensor]) -> None:
-    """All processes begin with the weights of the first, as with DDP."""
-    for tensor in tensors:
-        distributed.broadcast(tensor.data, src=0)

@@ -20,7 +20,7 @@ from leaven.runtime.data.model_inputs import changed
 from leaven.runtime.data.samples import collate
 from leaven.runtime.seeding import generator, generators_kept
 
-Step = Callable[[], None]
+Step = Callable[[], object]
 Name = TypeVar("Name")
 _NOT_COUNTED = 2  # of each: the first ones take longer
 _FEWEST, _MOST = 2, 50  # rounds

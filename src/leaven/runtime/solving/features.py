@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -15,8 +15,6 @@ from leaven.runtime.failures import Failure
 from leaven.runtime.model.modes import evaluating
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
-
     from leaven.runtime.run.phase import Phase
 
 _CLOSE = 1e-2  # of the largest output: at half precision, two ways to the same sum differ that much
@@ -132,14 +130,6 @@ def features_of(
                     bar.advance()
     finally:
         hook.remove()
-    features, targets = (torch.cat(parts) for parts in zip(*_gathered(fabric, found), strict=True))
+    of_all = chain.from_iterable(run.gathered(found))
+    features, targets = (torch.cat(parts) for parts in zip(*of_all, strict=True))
     return Features(split.name, split.batch_size, split.target, features, targets)
-
-
-def _gathered(fabric: "Fabric", own: list[tuple[Tensor, Tensor]]) -> list[tuple[Tensor, Tensor]]:
-    """What every process has, in their order."""
-    if fabric.world_size == 1:
-        return own
-    found: list[Any] = [None] * fabric.world_size
-    torch.distributed.all_gather_object(found, own)
-    return [pair for pairs in found for pair in pairs]

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from copy import deepcopy
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -87,9 +88,10 @@ def fold_norms(part: fx.GraphModule) -> fx.GraphModule:
         before.target = f"folded_{count}"
         with graph.inserting_after(before):
             rest = before
-            for number, module in enumerate(_after_norm(norm)):
-                folded.add_submodule(f"after_{count}_{number}", module)
-                rest = graph.call_module(f"after_{count}_{number}", (before,))
+            if type(norm) not in _NORMS:
+                more = nn.Sequential(norm.get_submodule("drop"), norm.get_submodule("act"))
+                folded.add_submodule(f"after_{count}", more)
+                rest = graph.call_module(f"after_{count}", (before,))
         after.replace_all_uses_with(rest)
         graph.erase_node(after)
     folded.delete_all_unused_submodules()
@@ -114,10 +116,6 @@ def _pairs(part: fx.GraphModule) -> Iterator[tuple[fx.Node, fx.Node]]:
 def _is_foldable(norm: nn.Module) -> bool:
     is_known = type(norm) in _NORMS or hasattr(norm, "act")  # timm's have an activation, too
     return isinstance(norm, _NORMS) and is_known and not norm.training and norm.running_mean is not None
-
-
-def _after_norm(norm: nn.Module) -> list[nn.Module]:
-    return [] if type(norm) in _NORMS else [nn.Sequential(norm.get_submodule("drop"), norm.get_submodule("act"))]
 
 
 def _folded(convolution: nn.Module, norm: nn.Module) -> nn.Module:
@@ -185,11 +183,8 @@ def _measured(found: dict[str, Way], images: ModelInputs, computing: Computing) 
             differences[name] = _difference(exact, _tensors(way, images, computing))
         except (RuntimeError, NotImplementedError):  # an operation that a device does not have in bfloat16
             continue
-    steps = {
-        name: _step(found[name], images, computing)
-        for name, difference in differences.items()
-        if difference <= TOLERANCE
-    }
+    close = [name for name, difference in differences.items() if difference <= TOLERANCE]
+    steps = {name: partial(_tensors, found[name], images, computing) for name in close}
     times = seconds_of(steps, first_tensor(images).device, computing.run.stop_here)
     best = min(times, key=times.__getitem__)
     if best == PLAIN:
@@ -197,13 +192,6 @@ def _measured(found: dict[str, Way], images: ModelInputs, computing: Computing) 
     taken = f"{duration_text(times[best])}, {duration_text(times[PLAIN])} per batch"
     faster = f"{times[PLAIN] / times[best]:.1f} times as fast ({taken})"
     return best, f"{best}: {faster}; their outputs differ by {differences[best]:.2g} of their norm"
-
-
-def _step(way: Way, images: ModelInputs, computing: Computing) -> Callable[[], None]:
-    def step() -> None:
-        _tensors(way, images, computing)
-
-    return step
 
 
 def _tensors(way: Way, images: ModelInputs, computing: Computing) -> list[Tensor]:

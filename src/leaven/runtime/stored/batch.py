@@ -1,6 +1,6 @@
 """A batch of which some outputs were computed before."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from torch import Tensor
@@ -19,7 +19,7 @@ class StoredBatch:
     batch may be used again, by a second forward pass or by another trial. `own_copies` are for layers that may.
     """
 
-    __slots__ = ("images", "outputs", "size")
+    __slots__ = ("images", "outputs", "size")  # not a dataclass: at half precision, Fabric would convert its tensors
 
     def __init__(self, images: ModelInputs | None, outputs: Mapping[Any, Outputs], size: int) -> None:
         self.images = images
@@ -32,18 +32,15 @@ class StoredBatch:
     def __getitem__(self, rows: slice) -> "StoredBatch":
         """Some samples of the batch."""
         size = len(range(self.size)[rows])
-        images = changed(self.images, lambda tensor: tensor[rows]) if self.images is not None else None
-        return StoredBatch(images, {name: _some(kept, rows) for name, kept in self.outputs.items()}, size)
+        return self._changed(lambda tensor: tensor[rows], size)
 
     def to(self, *args: Any, **kwargs: Any) -> "StoredBatch":
         """The batch on another device."""
+        return self._changed(lambda tensor: tensor.to(*args, **kwargs), self.size)
 
-        def moved(value: Any) -> Any:
-            return value.to(*args, **kwargs) if isinstance(value, Tensor) else value
-
-        outputs = {name: tuple(map(moved, kept)) for name, kept in self.outputs.items()}
-        images = self.images if self.images is None else changed(self.images, moved)
-        return StoredBatch(images, outputs, self.size)
+    def _changed(self, change: Callable[[Tensor], Tensor], size: int) -> "StoredBatch":
+        images = changed(self.images, change) if self.images is not None else None
+        return StoredBatch(images, {name: _each(kept, change) for name, kept in self.outputs.items()}, size)
 
 
 def inputs_of_model(batch: Any) -> Any:
@@ -53,8 +50,8 @@ def inputs_of_model(batch: Any) -> Any:
 
 def own_copies(outputs: Outputs) -> Outputs:
     """The same outputs in memory of their own, which layers may change in place."""
-    return tuple(each.clone() if isinstance(each, Tensor) else each for each in outputs)
+    return _each(outputs, Tensor.clone)
 
 
-def _some(outputs: Outputs, rows: slice) -> Outputs:
-    return tuple(each[rows] if isinstance(each, Tensor) else each for each in outputs)
+def _each(outputs: Outputs, change: Callable[[Tensor], Tensor]) -> Outputs:
+    return tuple(change(each) if isinstance(each, Tensor) else each for each in outputs)

@@ -22,10 +22,9 @@ from leaven.runtime.run.progress import Bar
 from leaven.runtime.seeding import draws, generator, seed_all
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.agreement import agreed
-from leaven.runtime.stored.arrays import ENTRY_BYTES, Rows
+from leaven.runtime.stored.arrays import ENTRY_BYTES, Layout, Rows
 from leaven.runtime.stored.checked_copy import CheckedCopy
 from leaven.runtime.stored.identity import NotStored
-from leaven.runtime.stored.layout import Layout
 
 if TYPE_CHECKING:
     from leaven.runtime.data.batches import IndexedSplit
@@ -59,31 +58,21 @@ class Computation:
 
 @dataclass(frozen=True, eq=False)
 class StoredOutputs:
-    """The outputs of a computation for the samples of a split."""
+    """The outputs of a computation for the samples of a split: one row for each, or one for each of its `views`."""
 
     layout: Layout
-    rows: Rows
+    views: Sequence[Rows]
     row_of: np.ndarray  # by the index of a sample in its dataset
 
     def take(self, key: BatchKey) -> tuple[Any, ...]:
         """The outputs for the samples of a batch."""
-        return self.layout.complete(self.rows.take(self.row_of[key.indices]), len(key.indices))
-
-
-@dataclass(frozen=True, eq=False)
-class StoredViews:
-    """The outputs of a computation for some augmented views of every sample."""
-
-    views: Sequence[StoredOutputs]
-
-    def take(self, key: BatchKey) -> tuple[Any, ...]:
-        first, chosen = self.views[0], key.views
-        assert chosen is not None
-        rows = first.row_of[key.indices]
-        parts = [view.rows.take(rows[chosen == number]) for number, view in enumerate(self.views)]
+        rows, chosen = self.row_of[key.indices], key.views
+        if chosen is None:
+            return self.layout.complete(self.views[0].take(rows), len(rows))
+        parts = [view.take(rows[chosen == number]) for number, view in enumerate(self.views)]
         place = torch.from_numpy(np.argsort(np.argsort(chosen, kind="stable"), kind="stable"))
         taken = [torch.cat(tensors)[place] for tensors in zip(*parts, strict=True)]
-        return first.layout.complete(taken, len(rows))
+        return self.layout.complete(taken, len(rows))
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,13 +102,22 @@ class Computing:
         self._probes: dict[tuple[str, ...], tuple[Layout, list[str]]] = {}  # by the images that were tried
         self._known: dict[str, tuple[Layout, dict[str, Any]]] = {}
 
-    def outputs(self, computation: Computation, split: "IndexedSplit") -> StoredOutputs | StoredViews:
-        """The outputs for a whole split, or for all views of it, from the store as far as they are there."""
-        if split.views:
-            wanted = [self._wanted(computation, split, view) for view in range(split.views)]
-            return StoredViews(self._found(computation, split, wanted))
-        agreed(self.run, lambda: self._refuse_random(split))
-        return self._found(computation, split, [self._wanted(computation, split)])[0]
+    def outputs(self, computation: Computation, split: "IndexedSplit") -> StoredOutputs:
+        """The outputs for a whole split, or for all views of it, from the store as far as they are there; the others
+        are computed."""
+        if not split.views:
+            agreed(self.run, lambda: self._refuse_random(split))
+        views: Sequence[int | None] = range(split.views) if split.views else [None]
+        wanted = [self._wanted(computation, split, view) for view in views]
+        missing = [[at for at, key in enumerate(each.keys) if self.store.open(key) is None] for each in wanted]
+        missing = self.fabric.broadcast(missing)  # others may be writing already
+        needed = sum(each.bytes_of(numbers) for each, numbers in zip(wanted, missing, strict=True))
+        agreed(self.run, lambda: self.store.require_room(needed))
+        for each, numbers in zip(wanted, missing, strict=True):
+            mine = numbers[self.fabric.global_rank :: self.fabric.world_size]
+            agreed(self.run, partial(self._compute, computation, split, each, mine))
+        rows = agreed(self.run, lambda: [self._open(each) for each in wanted])
+        return StoredOutputs(wanted[0].layout, rows, split.reader.rows())
 
     def finish(self, computation: Computation) -> None:
         """Make sure that computing has changed nothing, and leave to other runs only what they may use."""
@@ -127,7 +125,7 @@ class Computing:
         if not computation.keeps:
             self.store.leave_to_this_process(self._written)
 
-    def _wanted(self, computation: Computation, split: "IndexedSplit", view: int | None = None) -> _Wanted:
+    def _wanted(self, computation: Computation, split: "IndexedSplit", view: int | None) -> _Wanted:
         """The entries of a split, or of one of its augmented views."""
         samples = identity.of_samples(split.reader)
         layout, facts = self.facts(computation, split)
@@ -139,37 +137,23 @@ class Computing:
         ]
         return _Wanted(layout, view or 0, chunks, samples, keys)
 
-    def _found(self, computation: Computation, split: "IndexedSplit", wanted: Sequence[_Wanted]) -> list[StoredOutputs]:
-        """The outputs in these entries; those that the store does not have are computed."""
-        missing = [[at for at, key in enumerate(each.keys) if self.store.open(key) is None] for each in wanted]
-        missing = self.fabric.broadcast(missing)  # others may be writing already
-        needed = sum(each.bytes_of(numbers) for each, numbers in zip(wanted, missing, strict=True))
-        agreed(self.run, lambda: self.store.require_room(needed))
-        for each, numbers in zip(wanted, missing, strict=True):
-            mine = numbers[self.fabric.global_rank :: self.fabric.world_size]
-            agreed(self.run, partial(self._compute, computation, split, each, mine))
-        return agreed(self.run, lambda: [self._open(each, split) for each in wanted])
-
-    def _open(self, wanted: _Wanted, split: "IndexedSplit") -> StoredOutputs:
+    def _open(self, wanted: _Wanted) -> Rows:
         entries = [entry for key in wanted.keys if (entry := self.store.open(key)) is not None]
         if len(entries) < len(wanted.keys):
             raise NotStored("the store does not keep what is written to it")
-        rows = Rows(wanted.layout.forms, entries, list(map(len, wanted.chunks)))
-        return StoredOutputs(wanted.layout, rows, split.reader.rows())
+        return Rows(wanted.layout.forms, entries, list(map(len, wanted.chunks)))
 
     def sizes(self, split: "IndexedSplit") -> set[int]:
         """The sizes of a split's batches."""
         return {len(key.indices) for key in split.keys(0, self.fabric.global_rank, self.fabric.world_size)}
 
-    def equal_sizes(
-        self, computation: Computation, split: "IndexedSplit", stored: StoredOutputs | StoredViews
-    ) -> set[int]:
+    def equal_sizes(self, computation: Computation, split: "IndexedSplit", stored: StoredOutputs) -> set[int]:
         """The sizes of batches whose outputs are equal to the stored ones, bit for bit: each tried on real batches.
 
         The libraries may sum up in another order for other sizes, which shows in the last digit of some samples only.
         The largest must be equal: it is tried in the order of two epochs, with other samples at other places.
         """
-        if split.has_lengths and not is_padded_alike(split):
+        if split.has_lengths and getattr(split.reader.transform, "padding", "") != "max_length":
             raise NotStored("outputs for texts differ slightly with padding")
         world = self.fabric.world_size
         keys = split.keys(0, self.fabric.global_rank, world)
@@ -188,15 +172,13 @@ class Computing:
                 for size in sizes
                 if all(self._is_equal(computation, split, stored, key) for key in _of_size(size, keys, later))
             ]
-            entry = self._write_entry(known, {"group": group_of(computation, split), "equal": equal}, ())
+            entry = self._write(known, {"group": group_of(computation, split), "equal": equal}, ())
         found = set(entry.about["equal"])
         if max(sizes) not in found:
             raise NotStored("the outputs for an image depend on what else is in its batch")
         return found
 
-    def _is_equal(
-        self, computation: Computation, split: "IndexedSplit", stored: StoredOutputs | StoredViews, key: BatchKey
-    ) -> bool:
+    def _is_equal(self, computation: Computation, split: "IndexedSplit", stored: StoredOutputs, key: BatchKey) -> bool:
         images, _ = next(split.read([key], needs_all=True))
         computed = self._run(computation, self.fabric.to_device(images))
         kept = self.fabric.to_device(stored.take(key))
@@ -209,12 +191,13 @@ class Computing:
         """The layout of the outputs, and all that they depend on besides the images."""
         if split.name not in self._known:
             layout, probed = self._probe(computation, self.noise_of(split))
+            approximation = split.reader.decoded.approximation if split.reader.decoded is not None else ""  # of images
             facts = {
                 **computation.facts,
                 "format": FORMAT,
                 "probe": probed,
                 "transform": identity.of_transform(split.reader.transform),
-                **_approximate_images(split),
+                **({"images": approximation} if approximation else {}),
                 "precision": str(self.fabric.strategy.precision.precision),
                 "machine": identity.machine(self.fabric.device),
                 "batch size": self.batch_size,
@@ -280,7 +263,7 @@ class Computing:
         """Compute some of the entries, and write them to the store."""
         batches = [list(self._batches(wanted.chunks[number], split)) for number in numbers]
         keys = [_key(split, rows, wanted.view) for some in batches for rows, _ in some]
-        loaded = split.read(keys, needs_all=True)
+        loaded, group = split.read(keys, needs_all=True), group_of(computation, split)
         with Bar(f"computing {computation.title} once for each image of {split.name}", len(keys)) as bar:
             for number, some in zip(numbers, batches, strict=True):
                 computed = []
@@ -290,29 +273,15 @@ class Computing:
                     computed.append([output[-new:] for output in outputs if isinstance(output, Tensor)])
                     self.computed += new
                     bar.advance()
-                self._write(computation, split, wanted, number, computed)
+                rows = slice(wanted.chunks[number].start, wanted.chunks[number].stop)
+                if identity.of_samples(split.reader, rows) != wanted.samples[rows]:
+                    raise NotStored("files are being changed")
+                by_output = zip(wanted.layout.forms, zip(*computed, strict=True), strict=True)
+                parts = [part for form, tensors in by_output for part in form.bytes_of(tensors)]
+                about = {"group": group, "split": split.name, "rows": rows.stop - rows.start}
+                self._write(wanted.keys[number], about, parts)
 
-    def _write(
-        self,
-        computation: Computation,
-        split: "IndexedSplit",
-        wanted: _Wanted,
-        number: int,
-        computed: Sequence[Sequence[Tensor]],
-    ) -> None:
-        rows = wanted.chunks[number]
-        chosen = slice(rows.start, rows.stop)
-        if identity.of_samples(split.reader, chosen) != wanted.samples[chosen]:
-            raise NotStored("files are being changed")
-        parts = [
-            part
-            for form, tensors in zip(wanted.layout.forms, zip(*computed, strict=True), strict=True)
-            for part in form.bytes_of(tensors)
-        ]
-        about = {"group": group_of(computation, split), "split": split.name, "rows": len(rows)}
-        self._write_entry(wanted.keys[number], about, parts)
-
-    def _write_entry(self, key: str, about: dict[str, Any], parts: Any) -> Entry:
+    def _write(self, key: str, about: dict[str, Any], parts: Any) -> Entry:
         self._written.append(key)
         return self.store.write(key, about, parts)
 
@@ -348,17 +317,6 @@ def _with_extreme(place: int, extreme: float, images: Tensor) -> Tensor:
     batch = images.clone()
     batch[place] = extreme if batch.is_floating_point() else batch[place].flip(0)
     return batch
-
-
-def is_padded_alike(split: "IndexedSplit") -> bool:
-    """Whether every batch of texts is padded to the same length."""
-    return getattr(split.reader.transform, "padding", "") == "max_length"
-
-
-def _approximate_images(split: "IndexedSplit") -> dict[str, str]:
-    """How images are decoded that differ slightly from those in the files."""
-    decoded = split.reader.decoded
-    return {"images": decoded.approximation} if decoded is not None and decoded.approximation else {}
 
 
 def group_of(computation: Computation, split: "IndexedSplit") -> str:

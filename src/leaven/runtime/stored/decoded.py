@@ -42,26 +42,22 @@ _SHARE_OF_MEMORY = 4  # a quarter: what is larger would be read from disk in eve
 _LEAVE_AN_IMAGE = (v2.RGB, v2.Grayscale, v2.Resize, v2.CenterCrop, v2.Pad)
 
 
-def is_read_from_files(split: IndexedSplit) -> bool:
-    return isinstance(split.reader.dataset.load, ImageFiles)
-
-
 def image_transforms(split: IndexedSplit) -> int:
     """How many transforms of a split can be applied before its images are stored."""
     return len(list(takewhile(lambda each: isinstance(each, _LEAVE_AN_IMAGE), transforms_in(split.reader.transform))))
 
 
+@dataclass(eq=False, repr=False)
 class DecodedImages:
     """Loads images of a split from the store. Pickled, for worker processes, it opens the entries anew."""
 
-    def __init__(
-        self, decode: Callable[[int], Any], rest: Transform, keys: "Keys", row_of: np.ndarray, approximation: str = ""
-    ) -> None:
-        self.rest = rest  # the transforms that are left to do
-        self.approximation = approximation  # how images were decoded that differ slightly
-        self._decode = decode
-        self._keys = keys
-        self._row_of = row_of  # by the index of a sample in its dataset
+    _decode: Callable[[int], Any]
+    rest: Transform  # those that are left to do
+    _keys: "Keys"
+    _row_of: np.ndarray  # by the index of a sample in its dataset
+    approximation: str = ""  # how images were decoded that differ slightly
+
+    def __post_init__(self) -> None:
         self._opened: dict[int, _Packed | None] = {}
         self._touched = 0
 

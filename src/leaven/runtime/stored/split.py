@@ -1,7 +1,7 @@
 """A split whose batches come with stored outputs, in the order and with the targets that they would have anyway."""
 
 from collections.abc import Callable, Iterator, Mapping
-from copy import copy
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,11 @@ from torch import Tensor
 from leaven.runtime.data.batches import IndexedSplit
 from leaven.runtime.data.loading import BatchKey
 from leaven.runtime.stored.batch import StoredBatch
-from leaven.runtime.stored.computing import StoredOutputs, StoredViews
+from leaven.runtime.stored.computing import StoredOutputs
 from leaven.runtime.trials.group import current_trial
 
 
+@dataclass(eq=False, repr=False)
 class StoredSplit:
     """A split with stored outputs; its images are read only if something else needs them.
 
@@ -22,18 +23,18 @@ class StoredSplit:
     have all as soon as the outputs are outdated.
     """
 
-    def __init__(
-        self, split: IndexedSplit, outputs: Mapping[Any, StoredOutputs | StoredViews], sizes: set[int]
-    ) -> None:
-        self.original = split
-        self._outputs = outputs
-        self._sizes = sizes
-        self._has_images = False
-        self._are_outdated: Callable[[], bool] = lambda: False
-        self.name = split.name
-        self.batch_size = split.batch_size
-        self.target = split.target
-        self._last: list[tuple[BatchKey, Mapping[Any, Any]]] = []  # the last batch of trials, which use the same ones
+    original: IndexedSplit
+    _outputs: Mapping[Any, StoredOutputs]
+    _sizes: set[int]
+    _has_images: bool = False
+    _are_outdated: Callable[[], bool] = lambda: False
+    # the last batch of trials, which use the same ones
+    _last: list[tuple[BatchKey, Mapping[Any, Any]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.name = self.original.name
+        self.batch_size = self.original.batch_size
+        self.target = self.original.target
 
     def __len__(self) -> int:
         return len(self.original)
@@ -85,21 +86,16 @@ class StoredSplit:
         assert values is not None
         return torch.tensor([values[index] for index in key.indices.tolist()])
 
-    def with_outputs(self, key: Any, outputs: StoredOutputs | StoredViews, sizes: set[int]) -> "StoredSplit":
+    def with_outputs(self, key: Any, outputs: StoredOutputs, sizes: set[int]) -> "StoredSplit":
         """The same split with the outputs of something else, too."""
-        return self._with(_outputs={**self._outputs, key: outputs}, _sizes=self._sizes & sizes, _last=[])
+        return replace(self, _outputs={**self._outputs, key: outputs}, _sizes=self._sizes & sizes, _last=[])
 
     def with_images(self) -> "StoredSplit":
-        return self._with(_has_images=True)
+        return replace(self, _has_images=True)
 
     def until(self, are_outdated: Callable[[], bool]) -> "StoredSplit":
         """The same split, which asks before every epoch whether its outputs can still be used."""
-        return self._with(_are_outdated=are_outdated)
-
-    def _with(self, **attributes: Any) -> "StoredSplit":
-        found = copy(self)
-        vars(found).update(attributes)
-        return found
+        return replace(self, _are_outdated=are_outdated)
 
     def stages(self, epoch: int) -> list[Any]:
         return self.original.stages(epoch)

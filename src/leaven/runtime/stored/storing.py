@@ -1,4 +1,4 @@
-"""Decides in a run whether outputs and decoded images are stored, and says why not."""
+"""Decides in a run whether outputs and decoded images are stored and how long they are used, and says why not."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -10,18 +10,21 @@ from torch import Tensor, nn
 
 from leaven.cache.store import default_store
 from leaven.runtime.data.batches import Data, IndexedSplit, Split
+from leaven.runtime.data.datasets import ImageFiles
+from leaven.runtime.failures import Failure
+from leaven.runtime.model.outside import state_with_outside
+from leaven.runtime.model.state import differences, tensors_of
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.agreement import agreed
 from leaven.runtime.stored.approximate import fastest
 from leaven.runtime.stored.batch import MODEL, StoredBatch
 from leaven.runtime.stored.checked_copy import CheckedCopy
 from leaven.runtime.stored.computing import Computation, Computing
-from leaven.runtime.stored.decoded import Decoding, image_transforms, is_read_from_files
+from leaven.runtime.stored.decoded import Decoding, image_transforms
 from leaven.runtime.stored.frozen import FrozenPart, RestOfModel, StoredPart
 from leaven.runtime.stored.identity import NotStored
-from leaven.runtime.stored.outdated import Outdated
 from leaven.runtime.stored.split import StoredSplit
-from leaven.runtime.trials.shared import shared_frozen
+from leaven.runtime.trials.shared import own_weights, shared_frozen
 
 if TYPE_CHECKING:
     from leaven.runtime.run.phase import Phase
@@ -60,7 +63,7 @@ def frozen_once(
         if phase.loop.most_epochs > 1 and trial is None:
             _decode_instead(run, splits, exact=exact)
         return model, data
-    count = sum(map(int, run.gathered(str(computing.computed))))
+    count = sum(run.gathered(computing.computed))
     if count:
         seconds = time.monotonic() - began
         run.print(f"{phase.name}: ran the frozen layers once for {count:,} samples, {seconds:.1f} s")
@@ -94,6 +97,54 @@ def _with_frozen(
         found[split.name] = StoredSplit(split, {MODEL: outputs}, sizes)
     computing.finish(computation)
     return StoredPart(part, computation.facts["weights"], found)
+
+
+class Outdated:
+    """Whether something that the planner does not know of has changed or unfrozen layers whose outputs are stored. From
+    then on they run again, and a line says why."""
+
+    def __init__(self, run: "Run", phase: str, model: nn.Module, stored: StoredPart) -> None:
+        self.is_so = False  # when someone looked last
+        self._run = run
+        self._phase = phase
+        self._model = model
+        self._settings = state_with_outside(model)  # with which the graph was found
+        self._tensors = tensors_of(stored.part.before)
+        self._weights = stored.weights
+        self._versions = self._now() if stored.is_of_copy else []  # torch counts writes to a tensor
+
+    def look(self) -> bool:
+        """Whether they are outdated now: takes some milliseconds."""
+        if not self.is_so and (reason := self._reason()):
+            if self._run.trial is not None and not self._has_same_weights():
+                raise Failure(
+                    "the program writes to the weights of frozen layers, which trials that train together share",
+                    "train them one by one: `leaven run RECIPE --no-cache`",
+                )
+            own_weights(self._model)
+            self.is_so = True
+            self._run.print(f"{self._phase}: from here on, the frozen layers run in every epoch, because {reason}")
+        return self.is_so
+
+    def _reason(self) -> str:
+        """Why they are, in words that follow "because"; empty where they are not."""
+        if any(tensor.requires_grad for tensor in self._tensors.values()):
+            return "they are trainable now"
+        if not self._has_same_weights():
+            return "their weights have changed"
+        settings = differences(self._settings, state_with_outside(self._model))
+        return f"{settings[0]} has changed" if settings else ""
+
+    def _has_same_weights(self) -> bool:
+        versions = self._now()
+        if versions != self._versions:
+            if identity.of_weights(self._tensors) != self._weights:
+                return False
+            self._versions = versions
+        return True
+
+    def _now(self) -> list[int]:
+        return [tensor._version for tensor in self._tensors.values()]
 
 
 def teacher_once(phase: "Phase", teacher: Answering, data: Data) -> Data:
@@ -133,7 +184,9 @@ def _of_teacher(teacher: Answering, images: Any) -> Computation:
 def _decode_instead(run: "Run", splits: Sequence[Split], *, exact: bool) -> None:
     """Store the images that the frozen layers need in every epoch after all, where these are read from files."""
     for split in splits:
-        if isinstance(split, IndexedSplit) and split.reader.decoded is None and is_read_from_files(split):
+        if not isinstance(split, IndexedSplit) or split.reader.decoded is not None:
+            continue
+        if isinstance(split.reader.dataset.load, ImageFiles):
             store_decoded(run, split, image_transforms(split), exact=exact)
 
 

@@ -71,15 +71,9 @@ class Forward:
 
 
 @dataclass(eq=False)
-class Backward:
-    """A trial waits for the gradients of its parameters."""
-
-    share: "Share"
-
-
-@dataclass(eq=False)
 class Share:
-    """The slice of a trial: its number among those that were computed together, and the gradient of its outputs."""
+    """The slice of a trial: its number among those that were computed together, and the gradient of its outputs, with
+    which the trial waits for those of its parameters."""
 
     number: int
     together: "Together"
@@ -124,7 +118,7 @@ def backward(trial: Trial, run: Callable[[], None]) -> None:
     run()
     for share in shares:
         if share.gradient is not None:
-            gradients: dict[str, Tensor] = trial.meet(Backward(share))
+            gradients: dict[str, Tensor] = trial.meet(share)
             for name, parameter in share.request.layers.trained.items():
                 found = gradients[name]
                 parameter.grad = found if parameter.grad is None else parameter.grad + found
@@ -165,10 +159,10 @@ class Fusing:
         alike: dict[Any, list[Trial]] = {}
         for trial in waiting:
             request = trial.request
-            key = id(request.share.together) if isinstance(request, Backward) else request.kind
+            key = id(request.together) if isinstance(request, Share) else request.kind
             alike.setdefault((type(request), key), []).append(trial)
         for trials in alike.values():
-            if isinstance(trials[0].request, Backward):
+            if isinstance(trials[0].request, Share):
                 _serve_gradients(trials)
             else:
                 self._serve_outputs(trials)
@@ -226,7 +220,9 @@ def _compute(requests: Sequence[Forward]) -> Together:
     if any(each._version for each in stacked.values()):
         raise ValueError("they update their statistics")
     count = sum(each.numel() for each in (*trained.values(), *stacked.values()))
-    return Together(_tensor(outputs), count, pull_back)
+    if not isinstance(outputs, Tensor):
+        raise ValueError(f"the model returns a {type(outputs).__name__}")
+    return Together(outputs, count, pull_back)
 
 
 def has_hooks(parameter: Tensor) -> bool:
@@ -235,15 +231,9 @@ def has_hooks(parameter: Tensor) -> bool:
     return bool(parameter._backward_hooks or getattr(parameter, "_post_accumulate_grad_hooks", None))
 
 
-def _tensor(outputs: Any) -> Tensor:
-    if not isinstance(outputs, Tensor):
-        raise ValueError(f"the model returns a {type(outputs).__name__}")
-    return outputs
-
-
 def _serve_gradients(trials: Sequence[Trial]) -> None:
     """The gradients of several trials, from those of their outputs."""
-    shares: list[Share] = [trial.request.share for trial in trials]
+    shares: list[Share] = [trial.request for trial in trials]
     together = shares[0].together
     assert together.pull_back is not None
     gradients = torch.zeros_like(together.outputs)

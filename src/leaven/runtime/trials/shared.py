@@ -6,7 +6,7 @@ model is such a copy whose frozen layers are those of the first. Their weights a
 
 import argparse
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -23,7 +23,6 @@ from leaven.runtime.seeding import are_same_generators, generators, set_generato
 from leaven.runtime.stored.frozen import StoredPart
 from leaven.runtime.trials.fused import has_hooks
 from leaven.runtime.trials.group import Trial, current_trial
-from leaven.runtime.trials.shared_weights import share_weights
 
 if TYPE_CHECKING:
     from leaven.runtime.data.batches import Split
@@ -184,3 +183,24 @@ def _has_same_frozen(model: nn.Module, other: nn.Module) -> bool:
     frozen = [(p, q) for p, q in zip(model.parameters(), other.parameters(), strict=True) if not p.requires_grad]
     pairs = (*frozen, *zip(model.buffers(), other.buffers(), strict=True))
     return all(torch.equal(a, b) for a, b in pairs) and state_of(model) == state_of(other)
+
+
+# -- frozen weights in the same memory: 32 trials of a large model need little more than one
+#
+# Only weights whose outputs are stored are shared, as nobody writes to them. Other frozen layers run with every batch,
+# and may have code that changes their weights.
+
+_shared: WeakKeyDictionary[nn.Module, list[nn.Parameter]] = WeakKeyDictionary()  # by the model that they belong to
+
+
+def share_weights(model: nn.Module, other: nn.Module, names: Collection[str]) -> None:
+    """Let some parameters of a model be in memory where those of another one are, which are equal."""
+    _shared[model] = [model.get_parameter(name) for name in names]
+    for name in names:
+        model.get_parameter(name).data = other.get_parameter(name).data
+
+
+def own_weights(model: nn.Module) -> None:
+    """Let all parameters of a model be in memory of their own again."""
+    for parameter in _shared.pop(model, ()):
+        parameter.data = parameter.data.clone()

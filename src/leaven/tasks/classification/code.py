@@ -9,7 +9,7 @@ from leaven.formats.class_names import Mismatch, match, named_outputs, published
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
 from leaven.formats.target import BadTarget, values_of
 from leaven.runtime.data.datasets import Dataset, ImageFiles
-from leaven.runtime.data.samples import Labelled as Samples
+from leaven.runtime.data.samples import Samples
 from leaven.runtime.data.torch_datasets import StreamDataset
 from leaven.runtime.failures import Failure
 from leaven.tasks.classification.evaluation import Evaluation, Tally
@@ -80,12 +80,11 @@ def folder(path: Path, target: Classes, columns: Sequence[str]) -> Dataset:
         names += [name for _, name in listed_files]
     if not files:
         raise Failure(f"{path} has no class folders with images in them", f"the classes are: {listed(target.names)}")
-    opener = ImageFiles(files)
     try:
         values = values_of(target, names)
     except BadTarget as bad:
         raise Failure(f"{files[bad.at or 0]} {bad.fact}", bad.help) from None
-    return Dataset(target, values, len(files), opener, opener.name, splits)
+    return Dataset(target, values, len(files), ImageFiles(files), files.__getitem__, splits)
 
 
 def _split_folders(path: Path) -> dict[str, Path]:

@@ -13,6 +13,7 @@ from torchvision import tv_tensors
 
 from leaven.formats.target import Target
 from leaven.pictures.objects import Mark, draw_objects
+from leaven.runtime.data import samples
 from leaven.runtime.data.places import Place, size_of
 from leaven.runtime.failures import BadSample, Failure
 from leaven.tasks.detection.masks import bitmap, pasted
@@ -24,7 +25,7 @@ FIRST = 1  # the number of the first category: 0 is the background
 
 
 @dataclass(frozen=True)
-class Samples:
+class Samples(samples.Samples):
     """Samples as torchvision's detectors are trained on: `{"boxes": …, "labels": …}`, where label 0 is the background.
 
     Crowds are in `crowd_boxes` and `crowd_labels`, which only evaluation looks at.

@@ -10,10 +10,14 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from leaven.formats.target import Target
+from leaven.runtime.data import samples
+from leaven.runtime.data.annotated import masks_of
 from leaven.runtime.data.datasets import Dataset
-from leaven.runtime.data.mask_folders import masks_of
 from leaven.runtime.data.places import Place, size_of
+<<<<<<< HEAD
 from leaven.runtime.data.samples import Labelled
+=======
+>>>>>>> trim-runtime
 from leaven.runtime.failures import Failure
 from leaven.tasks.guesses import MostFrequentPixel
 from leaven.tasks.protocol import Description
@@ -36,7 +40,11 @@ _ROW_SIDE = 2
 _HEADS = ("classifier", "aux_classifier")
 
 
+<<<<<<< HEAD
 class Samples(Labelled):
+=======
+class Samples(samples.Samples):
+>>>>>>> trim-runtime
     """Images with masks, which the transforms move together."""
 
     is_placed: ClassVar[bool] = True

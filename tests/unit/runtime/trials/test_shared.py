@@ -10,8 +10,7 @@ from torch import nn
 from leaven.runtime.run.stopping import StopSignal
 from leaven.runtime.seeding import seed_all
 from leaven.runtime.trials.group import Group
-from leaven.runtime.trials.shared import share_building
-from leaven.runtime.trials.shared_weights import own_weights, share_weights
+from leaven.runtime.trials.shared import own_weights, share_building, share_weights
 
 
 def built(build_data: Any, *trials: Namespace) -> list[Any]:
