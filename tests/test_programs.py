@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[1]
 GOLDENS = sorted(recipe.parent for recipe in (ROOT / "tests/programs").glob("*/recipe.leaven"))
 NEEDS_NETWORK = {"flowers102", "text_pairs"}
 RUNNABLE = [folder for folder in GOLDENS if folder.name not in NEEDS_NETWORK]
-OPTIONS = {"inherited": Options({"lr": "3e-3"}, ("schedule.factor=0.3",), ("ema 0.9",))}
+OPTIONS = {"inherited": Options({"lr": "3e-2"}, ("schedule.warmup=10 steps",), ("ema 0.9",))}
 RULES = ["--isolated", "--line-length", "120"]
 CITATION = re.compile(r"(?:# |\().*?\blines? ([\d, ]+)")
 NO_CHOICE = ("#", "}", "extends", "import")

