@@ -4,13 +4,7 @@ from functools import partial
 
 from torch import Tensor
 
-<<<<<<< HEAD
-from leaven.runtime.data.samples import Labelled as Samples
-=======
-from leaven.formats.target import Known
-from leaven.runtime.data.datasets import Dataset, image_folder
 from leaven.runtime.data.samples import Samples
->>>>>>> trim-runtime
 from leaven.tasks.guesses import LabelFrequencies
 from leaven.tasks.multilabel.evaluation import Evaluation, Tally
 from leaven.tasks.multilabel.prediction import Prediction, predictions

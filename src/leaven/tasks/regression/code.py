@@ -6,13 +6,7 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-<<<<<<< HEAD
-from leaven.runtime.data.samples import Labelled as Samples
-=======
-from leaven.formats.target import Known
-from leaven.runtime.data.datasets import Dataset, image_folder
 from leaven.runtime.data.samples import Samples
->>>>>>> trim-runtime
 from leaven.tasks.guesses import TrainingMean
 from leaven.tasks.protocol import Description
 from leaven.tasks.regression.evaluation import Evaluation, Tally

@@ -14,10 +14,6 @@ from leaven.runtime.data import samples
 from leaven.runtime.data.annotated import masks_of
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.places import Place, size_of
-<<<<<<< HEAD
-from leaven.runtime.data.samples import Labelled
-=======
->>>>>>> trim-runtime
 from leaven.runtime.failures import Failure
 from leaven.tasks.guesses import MostFrequentPixel
 from leaven.tasks.protocol import Description
@@ -40,11 +36,7 @@ _ROW_SIDE = 2
 _HEADS = ("classifier", "aux_classifier")
 
 
-<<<<<<< HEAD
-class Samples(Labelled):
-=======
 class Samples(samples.Samples):
->>>>>>> trim-runtime
     """Images with masks, which the transforms move together."""
 
     is_placed: ClassVar[bool] = True
