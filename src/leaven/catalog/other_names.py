@@ -32,11 +32,9 @@ _SAME_MODELS = {
     r"convnext-(tiny|small|base|large)-\d+(-22k.*)?": r"convnext_\1(pretrained=true)",
     r"convnextv2-(atto|femto|pico|nano|tiny|base|large)-.*": r"convnextv2_\1(pretrained=true)",
     r"dinov2-(small|base|large)": r"vit_\1_patch14_dinov2(pretrained=true)",
-
     r"dinov2_vitb14": "vit_base_patch14_dinov2(pretrained=true)",
     r"clip-vit-(base|large)-patch(\d+)": r"vit_\1_patch\2_clip_224(pretrained=true)",
     r"siglip-base-patch16-224": "vit_base_patch16_siglip_224(pretrained=true)",
-
     r"mobilevit-small": "mobilevit_s(pretrained=true)",
     r"mobilevit-x-small": "mobilevit_xs(pretrained=true)",
     r"regnet-([xy])-(\d+)": r"regnet\1_\2(pretrained=true)",
