@@ -20,6 +20,7 @@ import json
 import os
 import re
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -205,7 +206,7 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
     except OSError:
         return []
     rows = csv.DictReader(io.TextIOWrapper(io.BytesIO(content), encoding="utf-8", newline=""))
-    kinds = {"phase": str, "epoch": int}
+    kinds: dict[str, Callable[[str], Any]] = {"phase": str, "epoch": int}
     return [{name: kinds.get(name, float)(text) for name, text in row.items() if text} for row in rows]
 
 

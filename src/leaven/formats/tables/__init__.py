@@ -6,7 +6,7 @@ A format of tables is a class in a module of this folder (`csv_file.py`). What t
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -166,7 +166,7 @@ def metadata_tables(folder: Path) -> dict[str, list[Path]]:
     return {"": found[""]} if "" in found else found
 
 
-def _tables(stems: Mapping[str, Iterable[Path]], endings: Iterable[str]) -> dict[str, list[Path]]:
+def _tables(stems: Mapping[str, Sequence[Path]], endings: Collection[str]) -> dict[str, list[Path]]:
     """The tables of each split that are there, of the files of these names with these endings."""
     files = {split: [Path(f"{stem}{ending}") for stem in there for ending in endings] for split, there in stems.items()}
     found = {split: [file for file in there if os.path.isfile(file)] for split, there in files.items()}
