@@ -175,3 +175,8 @@ def _needs_lines(code: Code) -> bool:
 
 def _above(comment: str, indent: str) -> list[str]:
     return [f"{indent}# {_shown(comment)}"] if comment else []
+
+
+def split_code(split: str) -> Code:
+    """A split of the data that a plan names."""
+    return "data.train" if split == "train" else "data.val"

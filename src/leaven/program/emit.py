@@ -15,6 +15,7 @@ from leaven.program.code import (
     flat,
     listing,
     mapping,
+    split_code,
     statement,
     text,
 )
@@ -148,7 +149,7 @@ def _building(plan: Plan, values: Values, functions: Mapping[str, Function]) -> 
         if one.approximate is not None:
             named["exact"] = "False"
             comment = cite(*one.approximate.because) or comment
-        lines += statement("", call("run.store_decoded", f"data.{one.split}", **named), comment)
+        lines += statement("", call("run.store_decoded", split_code(one.split), **named), comment)
     return lines
 
 

@@ -7,15 +7,14 @@ import ast
 import builtins
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from functools import cache
 from itertools import count
 from keyword import iskeyword
-from pathlib import Path
 from unicodedata import normalize
 
+from leaven.formats.program_flags import FLAGS
 from leaven.plan.plan import Plan
 
-_ARGUMENTS = Path(__file__).parents[1] / "runtime" / "run" / "arguments.py"  # what every program adds to its `args`
+_ARGS = frozenset({"machines", *(flag.name for flag in FLAGS)})  # the attributes of `args` in any program
 _STAND_IN = "__stand_in_"
 SHARED = "train"  # the loop that several phases share, or the function of the only phase
 
@@ -60,7 +59,7 @@ class Names:
         else:
             self._modules = _free(aliases, self._taken, "user")
         self.models_before = models_before(plan)
-        self._args = _free((arg.name for arg in plan.args), _of_every_program(), "arg")
+        self._args = _free((arg.name for arg in plan.args), _ARGS, "arg")
 
     def user(self, target: str) -> str:
         """Something of the user's: `mine.Net`."""
@@ -107,20 +106,6 @@ def _names_of(node: ast.AST) -> Iterator[str]:
             yield from names
         case ast.MatchMapping(rest=str(name)):
             yield name
-
-
-@cache
-def _of_every_program() -> frozenset[str]:
-    """The attributes of `args` in any program: one per flag of every program, and what is added to them."""
-    found: set[str] = set()
-    for node in ast.walk(ast.parse(_ARGUMENTS.read_text(encoding="utf-8"))):
-        match node:
-            case ast.Call(func=ast.Attribute(attr="add_argument"), args=[ast.Constant(value=str(flag))]):
-                dests = [each.value.value for each in node.keywords if each.arg == "dest"]  # type: ignore[attr-defined]
-                found |= {str(dest) for dest in dests} or {flag.removeprefix("--").replace("-", "_")}
-            case ast.Attribute(value=ast.Name(id="args"), attr=name):
-                found.add(name)
-    return frozenset(found)
 
 
 def _free(names: Iterable[str], taken: Collection[str], prefix: str) -> dict[str, str]:
