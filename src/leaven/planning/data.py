@@ -61,8 +61,8 @@ def _source(data: Data) -> Call:
         source = replace(source, settings=tuple(each for each in source.settings if each.name != "image"))
     text, reasons = call_text(source), because_of_call(source)
     if card.kind == "user":
-        arguments = (Argument("", Bound(call_of(source))), *_target_reader(data, {}))
-        return Call("leaven.runtime.user_dataset", arguments, text=text, because=reasons)
+        own = (Argument("", Bound(call_of(source))), *_target_reader(data, {}))
+        return Call("leaven.runtime.user_dataset", own, text=text, because=reasons)
     if card.target.startswith("leaven."):
         named = _target(data)
         more = _target_reader(data, named) if card.data.has_columns else []

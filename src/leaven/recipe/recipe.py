@@ -35,7 +35,7 @@ class Fixed(Record):
 
     @classmethod
     def read(cls, statement: Invocation) -> Self:
-        names = [each.name for each in fields(cls) if each.name != "statement"]  # type: ignore[arg-type]
+        names = [each.name for each in fields(cls) if each.name != "statement"]
         return cls(statement, **{name: statement[name] for name in names})
 
 

@@ -89,5 +89,5 @@ def test_the_bundle_has_the_model_that_was_trained(
 
 def test_a_run_says_when_its_bundle_needs_trust(bundles: dict[str, Path]) -> None:
     for name, bundle in bundles.items():
-        said = next(bundle.parents[3].glob("*.log")).read_text()
+        said = (bundle.parents[3] / "recipe.log").read_text()
         assert ("--trust-code" in said) is (name not in RUN_NO_CODE), name

@@ -137,15 +137,11 @@ class Data:
     def fingerprint(self) -> dict[str, Any]:
         """The identity of this data: its target, the sizes of its splits, and which samples are in each."""
         counts = {"train": len(self.train), "val": len(self.val), "test": len(self.test)}
-        if isinstance(self.dataset, StreamDataset):
+        dataset, parts = self.dataset, (self.split.train, self.split.val, self.split.test)
+        if isinstance(dataset, StreamDataset):
             return {"outputs": list(self.target.names), **counts}
-        indices = (self.split.train, self.split.val, self.split.test)
-        samples = (self._identity_of(index) for part in indices for index in part.data)
+        samples = (_identity_of(dataset, index) for part in parts for index in part.data)
         return data_fingerprint.of_samples(self.target.names, counts, samples)
-
-    def _identity_of(self, index: int) -> str:
-        value = "" if self.dataset.values is None else self.dataset.values[index]
-        return f"{os.path.basename(self.dataset.name(index))}\0{value}"
 
     def with_splits(self, splits: Mapping[str, "Split"]) -> "Data":
         """The same data with other batches of some splits."""
@@ -411,6 +407,12 @@ class _Keys:
 
     def __len__(self) -> int:
         return len(self.keys)
+
+
+def _identity_of(dataset: Dataset, index: int) -> str:
+    """The name and the value of a sample."""
+    value = "" if dataset.values is None else dataset.values[index]
+    return f"{os.path.basename(dataset.name(index))}\0{value}"
 
 
 def _next(batches: Iterator[Any]) -> Any:

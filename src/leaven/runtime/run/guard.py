@@ -154,7 +154,7 @@ def _too_large(trace: TracebackType | None) -> Failure:
     fits = phase.batch_that_fits() if phase is not None else None
     if phase is None or fits is None:
         return Failure("out of memory", "try a smaller model, or smaller images")
-    accumulate = -(-phase.data.batch_size * phase.loop.accumulate // fits)
+    accumulate = -(-phase.data.batch_size * phase.loop.whole.accumulate // fits)
     return Failure(
         f"a batch of {phase.data.batch_size} does not fit into memory",
         f"a batch of {fits} does: write `train batch={fits}, accumulate={accumulate}`, which gives about the same "
