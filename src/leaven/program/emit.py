@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from textwrap import wrap
 
 from leaven.plan.plan import Plan, ProgramArg
+from leaven.plan.values import Call
 from leaven.program.code import (
     FROM_DATA,
     WIDTH,
@@ -51,7 +52,8 @@ def _written(plan: Plan, file: str, names: Names) -> str:
     functions.append(_main(plan, values, {function.name: function for function in functions}))
     functions.insert(0, _parse_args(plan, values))
     own = own_modules(plan, values)
-    start = f'if __name__ == "__main__":\n    {values.runtime("guard")}(main)\n'
+    guarded = f"{values.runtime('guard')}(main)  # a failure is reported at its line of the recipe"
+    start = f'if __name__ == "__main__":\n    {guarded}\n'
     parts = [_header(plan, file), "\n".join(imports.lines())]
     if own:
         parts.append("\n".join(own))
@@ -65,6 +67,7 @@ def _header(plan: Plan, file: str) -> str:
     usage = (
         (f"python {file}", "train"),
         (f"python {file} --resume RUN", "resume an interrupted run"),
+        (f"python {file} --resume RUN --finish", "train it no further: save its best epoch"),
         (f"torchrun --nproc-per-node 2 {file}", "train on two devices"),
     )
     reasons = f"`leaven plan {plan.name}.leaven` gives the reasons"
@@ -184,9 +187,19 @@ def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Func
         around = call("run.training", *(text(phase.name) for phase in plan.phases))
         lines += statement("with ", around, "`--finish` leaves it early", suffix=":")
     lines += training(plan, values, functions, depth=1 + is_block)
-    lines += ["", "    run.load_best(model)", *tested(plan, values), "    run.finish(scores)", *merged(plan, values)]
+    lines += ["", *_best(plan), *tested(plan, values), "    run.finish(scores)", *merged(plan, values)]
     saved = call(values.imports.use("leaven.bundle.save_run"), "run", "model", "data", "scores")
     return Function("main", (), "None", [*lines, *statement("", saved)])
+
+
+def _best(plan: Plan) -> list[str]:
+    """The line that loads the weights with which the run ends."""
+    policy = plan.run.argument("checkpoint")
+    keep = policy.value.argument("keep") if policy is not None and isinstance(policy.value, Call) else None
+    is_last = keep is not None and keep.value == "last" and plan.phases[-1].early_stop is None
+    of = "" if len(plan.phases) == 1 else " of the last phase"
+    which = "no others are kept: the last ones" if is_last else f"the best epoch{of}, by {plan.monitor}"
+    return statement("", "run.load_best(model)", which)
 
 
 def tested(plan: Plan, values: Values) -> list[str]:

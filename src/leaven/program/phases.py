@@ -166,7 +166,8 @@ def _length(phase: TrainPhase) -> str:
     if phase.solver is not None:
         return "solved"
     is_known = isinstance(phase.epochs.value, int | float)
-    return phase.epochs.text if is_known else "as many epochs as the command line says"
+    at_most = "at most " if phase.early_stop is not None else ""
+    return f"{at_most}{phase.epochs.text}" if is_known else "as many epochs as the command line says"
 
 
 def _phase(phase: TrainPhase, values: Values) -> list[str]:

@@ -273,7 +273,7 @@ def _end(phase: TrainPhase, values: PlainValues) -> list[str]:
 
 def _best(phase: TrainPhase) -> list[str]:
     """The line that loads the best weights of a phase, if it has been trained."""
-    load = 'model.load_state_dict(torch.load(run.folder / f"phase-{phase.number}-best.pt", weights_only=True))'
+    load = 'model.load_state_dict(torch.load(run.folder / f"phase-{phase.number}-best.pt", "cpu", weights_only=True))'
     is_sure = isinstance(phase.epochs.value, int) and phase.epochs.value > 0
     return [f"    {load}"] if is_sure else ["    if phase.total_epochs:", f"        {load}"]
 

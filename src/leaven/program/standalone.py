@@ -178,6 +178,8 @@ def _run(plan: Plan, values: PlainValues) -> list[str]:
         values.imports.add("import torch")
         lines += statement("", call("torch.set_num_threads", values.value(threads.value)), cite(*threads.because))
     values.imports.add("from datetime import datetime")
+    values.imports.add("import os")
+    lines.append('    os.stat(args.resume or ".")  # a run to resume has a folder')
     lines.append('    folder = args.resume or f"{args.output}/{datetime.now():%Y-%m-%d_%H-%M-%S}"')
     lines.append(f"    print({_shown('run {folder}', plan, values)})")
     seed = plan.run.argument("seed")

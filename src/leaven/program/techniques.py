@@ -111,8 +111,8 @@ def taught(techniques: Sequence[Used], data: str) -> tuple[list[str], str]:
     for one in techniques:
         if one.use.asks_once:
             code = call("phase.teacher_once", f"{one.name}.teacher", data)
-            lines += statement("taught = ", code, "the teacher runs once per image; batches have its outputs")
-            data = "taught"
+            lines += statement("with_teacher = ", code, "the teacher runs once per image; batches have its outputs")
+            data = "with_teacher"
     return lines, data
 
 

@@ -100,18 +100,18 @@ def _rate(start: Start, freezing: Freezing | None) -> tuple[float, str, Sequence
     """A learning rate with its reason; new layers beside others, and their rate."""
     rates = start.rates
     if not start.has_weights:
-        return rates.scratch, "trained from scratch", (), 0
+        return rates.scratch, "for training from scratch", (), 0
     if start.layers is None or freezing is None:
-        return rates.reused, "the model starts from trained weights", (), 0
+        return rates.reused, "for trained weights", (), 0
     sizes = {p.name: p.count for p in start.layers.parameters if p.name not in freezing.frozen}
     new = [selection for selection in start.new if not sizes.keys().isdisjoint(selection.parameters or ())]
     new_names = {name for selection in new for name in selection.parameters or ()}
     reused = sum(count for name, count in sizes.items() if name not in new_names)
     if not reused and not start.has_adapters:
-        return rates.new, "only new layers are trainable", (), 0
+        return rates.new, "for new layers", (), 0
     few = start.has_adapters or reused < FEW_REUSED * sum(p.count for p in start.layers.parameters)
     what = "adapters" if start.has_adapters else "few reused parameters" if few else "reused layers"
-    reason = f"{what} are trainable{'; new layers learn faster' * bool(new)}"
+    reason = f"for {what}{'; new layers learn faster' * bool(new)}"
     return (rates.few_reused, reason, new, rates.new) if few else (rates.reused, reason, new, rates.new_beside)
 
 

@@ -6,6 +6,7 @@ A small file for each task: the head in seconds, on some views of every image, t
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
+    python program.py --resume RUN --finish      train it no further: save its best epoch
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -174,7 +175,7 @@ def main() -> None:
         train_adapters(run, model, data, metrics)
         train_norms_too(run, model, data, metrics)
 
-    run.load_best(model)
+    run.load_best(model)  # the best epoch of the last phase, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
     run.finish(scores)
     techniques.merge_adapters(model)  # line 22
@@ -182,4 +183,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)
+    runtime.guard(main)  # a failure is reported at its line of the recipe

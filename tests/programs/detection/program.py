@@ -6,6 +6,7 @@ Find squares and balls: first new predictors on a detector, then all but its fir
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
+    python program.py --resume RUN --finish      train it no further: save its best epoch
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -77,7 +78,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     phase = run.phase("head", model, data, epochs=2)  # line 8
     # line 8
     runtime.freeze(model, only=["backbone", "head.classification_head.module_list.*.0", "head.regression_head"])
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: only new layers are trainable
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
@@ -96,7 +97,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
 
 
 def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "all" (line 9): 4 epochs; 1,330,836 of 2,220,380 parameters trainable."""
+    """Phase "all" (line 9): at most 4 epochs; 1,330,836 of 2,220,380 parameters trainable."""
     phase = run.phase("all", model, data, epochs=4)  # line 9
     runtime.freeze(  # line 10
         model,
@@ -145,11 +146,11 @@ def main() -> None:
         train_head(run, model, data, metrics)
         train_all(run, model, data, metrics)
 
-    run.load_best(model)
+    run.load_best(model)  # the best epoch of the last phase, by val.map_50
     scores = task.evaluate(run, model, data.test, metrics)
     run.finish(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)
+    runtime.guard(main)  # a failure is reported at its line of the recipe

@@ -6,6 +6,7 @@ A small net learns from a large one how to see, then gets smaller with its own p
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
+    python program.py --resume RUN --finish      train it no further: save its best epoch
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -70,7 +71,7 @@ def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     """Phase "alone" (line 6): 2 epochs."""
     phase = run.phase("alone", model, data, epochs=2)  # line 6
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: for training from scratch
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
@@ -97,7 +98,7 @@ def train_taught(
     phase = run.phase("taught", model, data, epochs=4)  # line 8
     teacher = build_teacher()
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: for training from scratch
     hint = techniques.DistillFeatures(  # line 11
         model=model,
         data=data,
@@ -167,7 +168,7 @@ def train_shrink(
         on=["0", "1", "2"],
     ).on_model(model)
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: for training from scratch
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     distill = techniques.Distill(  # line 15
         data=data,
@@ -177,11 +178,12 @@ def train_shrink(
         temperature=2,
         weight=0.5,
     )
-    taught = phase.teacher_once(distill.teacher, data)  # the teacher runs once per image; batches have its outputs
+    # the teacher runs once per image; batches have its outputs
+    with_teacher = phase.teacher_once(distill.teacher, data)
     model, optimizer = phase.setup(model, optimizer, schedule, distill=distill)
 
     for epoch in phase.epochs():
-        for inputs, targets in phase.batches(taught.train):
+        for inputs, targets in phase.batches(with_teacher.train):
             outputs = model(inputs)
             loss = criterion(outputs, targets)
             loss = distill.on_loss(loss, inputs, outputs, targets)
@@ -207,7 +209,7 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
     )
     prune.on_model(model)
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: for training from scratch
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     ema = techniques.Ema(model=model, decay=0.9)  # line 19
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
@@ -243,11 +245,11 @@ def main() -> None:
         train_shrink(run, model, data, metrics, model_before_shrink)
         train_thin_out(run, model, data, metrics)
 
-    run.load_best(model)
+    run.load_best(model)  # the best epoch of the last phase, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
     run.finish(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)
+    runtime.guard(main)  # a failure is reported at its line of the recipe

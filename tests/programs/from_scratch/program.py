@@ -6,6 +6,7 @@ A small residual net with attention, trained from nothing on digits.
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
+    python program.py --resume RUN --finish      train it no further: save its best epoch
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -70,7 +71,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     """Phase "train": 5 epochs."""
     phase = run.phase("train", model, data, epochs=5)  # line 11
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)  # line 7
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: trained from scratch
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: for training from scratch
     schedule = runtime.one_cycle(optimizer, phase.total_steps, peak=0.01, warmup=0.3)  # line 8
     mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 9
     ema = techniques.Ema(model=model, decay=0.99)  # line 10
@@ -102,11 +103,11 @@ def main() -> None:
 
     train(run, model, data, metrics)
 
-    run.load_best(model)
+    run.load_best(model)  # the best epoch, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
     run.finish(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)
+    runtime.guard(main)  # a failure is reported at its line of the recipe

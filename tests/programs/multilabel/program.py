@@ -6,6 +6,7 @@ What is on a photograph of a beach: any of four things, or none of them.
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
+    python program.py --resume RUN --finish      train it no further: save its best epoch
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -74,7 +75,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     # default: 26 training samples are too few for batch norms
     runtime.freeze(model, only=["bn1", "layer*.*.bn*", "layer*.0.downsample.1"])
     criterion = nn.BCEWithLogitsLoss()
-    # default: reused layers are trainable; new layers learn faster
+    # default: for reused layers; new layers learn faster
     optimizer = torch.optim.AdamW(runtime.parameter_groups(model, (["fc"], {"lr": 3e-3})), lr=3e-4)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     cutmix = techniques.Cutmix(classes=len(data.classes), alpha=0.8, probability=0.5)  # line 8
@@ -112,11 +113,11 @@ def main() -> None:
 
     train(run, model, data, metrics)
 
-    run.load_best(model)
+    run.load_best(model)  # the best epoch, by val.average_precision
     scores = task.evaluate(run, model, data.test, metrics)
     run.finish(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)
+    runtime.guard(main)  # a failure is reported at its line of the recipe

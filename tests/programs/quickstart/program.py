@@ -6,6 +6,7 @@ Fine-tune a model trained on photos to read handwritten digits.
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
+    python program.py --resume RUN --finish      train it no further: save its best epoch
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -79,7 +80,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     # the frozen layers run once per image; their outputs are in Leaven's cache
     rest, features = phase.frozen_once(model, data)
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: only new layers are trainable
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, rest, features, criterion, optimizer, schedule, metrics)
 
@@ -105,11 +106,11 @@ def main() -> None:
         train_head(run, model, data, metrics)
         train_all(run, model, data, metrics)
 
-    run.load_best(model)
+    run.load_best(model)  # the best epoch of the last phase, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
     run.finish(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)
+    runtime.guard(main)  # a failure is reported at its line of the recipe

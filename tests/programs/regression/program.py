@@ -6,6 +6,7 @@ How old a face is and how much it smiles: two numbers for each photograph.
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
+    python program.py --resume RUN --finish      train it no further: save its best epoch
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -73,7 +74,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     # default: 26 training samples are too few for batch norms
     runtime.freeze(model, only=["bn1", "layer*.*.bn*", "layer*.0.downsample.1"])
     criterion = nn.HuberLoss(delta=0.5)  # line 7
-    # default: reused layers are trainable; new layers learn faster
+    # default: for reused layers; new layers learn faster
     optimizer = torch.optim.AdamW(runtime.parameter_groups(model, (["fc"], {"lr": 3e-3})), lr=3e-4)
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     mixup = techniques.Mixup(outputs=data.outputs)  # line 9
@@ -103,11 +104,11 @@ def main() -> None:
 
     train(run, model, data, metrics)
 
-    run.load_best(model)
+    run.load_best(model)  # the best epoch, by val.mae
     scores = task.evaluate(run, model, data.test, metrics)
     run.finish(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)
+    runtime.guard(main)  # a failure is reported at its line of the recipe

@@ -6,6 +6,7 @@ Keep what the early layers know, let the late ones begin again, and train them a
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
+    python program.py --resume RUN --finish      train it no further: save its best epoch
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -113,7 +114,7 @@ def train_as_long_as_it_helps(
     metrics: task.Metrics,
     args: argparse.Namespace,
 ) -> None:
-    """Phase "as long as it helps" (line 22): 100 epochs; 1,285,386 of 3,383,818 parameters trainable."""
+    """Phase "as long as it helps" (line 22): at most 100 epochs; 1,285,386 of 3,383,818 parameters trainable."""
     phase = run.phase("as long as it helps", model, data, epochs=100)  # line 22
     runtime.freeze(  # line 23
         model,
@@ -170,11 +171,11 @@ def main() -> None:
         train_norms(run, model, data, metrics)
         train_as_long_as_it_helps(run, model, data, metrics, args)
 
-    run.load_best(model)
+    run.load_best(model)  # the best epoch of the last phase, by val.f1
     scores = task.evaluate(run, model, data.test, metrics)
     run.finish(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)
+    runtime.guard(main)  # a failure is reported at its line of the recipe

@@ -6,6 +6,7 @@ Where the road is: a decoder on a reused backbone, then everything.
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
+    python program.py --resume RUN --finish      train it no further: save its best epoch
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -71,7 +72,7 @@ def train_decoder(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
     phase = run.phase("decoder", model, data, epochs=1)  # line 9
     runtime.freeze(model, all_but=["decoder"])  # line 9
     criterion = runtime.DiceLoss()  # line 7
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: only new layers are trainable
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
@@ -126,11 +127,11 @@ def main() -> None:
         train_decoder(run, model, data, metrics)
         train_everything(run, model, data, metrics)
 
-    run.load_best(model)
+    run.load_best(model)  # the best epoch of the last phase, by val.iou
     scores = task.evaluate(run, model, data.test, metrics)
     run.finish(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)
+    runtime.guard(main)  # a failure is reported at its line of the recipe

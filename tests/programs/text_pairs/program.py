@@ -6,6 +6,7 @@ Whether one sentence follows from another: adapters in the attention of a model 
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
+    python program.py --resume RUN --finish      train it no further: save its best epoch
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -51,7 +52,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     ).on_model(model)
     runtime.freeze(model, only=["distilbert"], dropout="on")  # line 4; adapters stay trainable
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(  # default: adapters are trainable; new layers learn faster
+    optimizer = torch.optim.AdamW(  # default: for adapters; new layers learn faster
         runtime.parameter_groups(model, (["pre_classifier", "classifier"], {"lr": 3e-3})),
         lr=1e-3,
     )
@@ -79,7 +80,7 @@ def main() -> None:
 
     train(run, model, data, metrics)
 
-    run.load_best(model)
+    run.load_best(model)  # the best epoch, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
     run.finish(scores)
     techniques.merge_adapters(model)  # line 4
@@ -87,4 +88,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)
+    runtime.guard(main)  # a failure is reported at its line of the recipe

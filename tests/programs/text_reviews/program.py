@@ -6,6 +6,7 @@ What guests think: first the head, then the upper layers, each more slowly than 
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
+    python program.py --resume RUN --finish      train it no further: save its best epoch
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -81,7 +82,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     phase = run.phase("head", model, data, epochs=1)  # line 11
     runtime.freeze(model, only=["bert"])  # line 11
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: only new layers are trainable
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, model, data, criterion, optimizer, schedule, metrics)
 
@@ -94,7 +95,7 @@ def train_upper(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
         only=["bert.embeddings", "bert.encoder.layer.0", "bert.encoder.layer.1", "bert.encoder.layer.2"],
     )
     criterion = nn.CrossEntropyLoss()
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=5e-5)  # default: reused layers are trainable
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=5e-5)  # default: for reused layers
     layer_decay = techniques.LayerDecay(  # line 14
         model=model,
         stages=[["bert.encoder.layer.3"], ["bert.encoder.layer.4"], ["bert.encoder.layer.5"], ["classifier"]],
@@ -116,11 +117,11 @@ def main() -> None:
         train_head(run, model, data, metrics)
         train_upper(run, model, data, metrics)
 
-    run.load_best(model)
+    run.load_best(model)  # the best epoch of the last phase, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
     run.finish(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)
+    runtime.guard(main)  # a failure is reported at its line of the recipe

@@ -6,6 +6,7 @@ Birds at a feeder, most of them sparrows: a table of files, and losses that care
 
     python program.py                            train
     python program.py --resume RUN               resume an interrupted run
+    python program.py --resume RUN --finish      train it no further: save its best epoch
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -101,7 +102,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     # the frozen layers run once per validation image; their outputs are in Leaven's cache
     rest, features = phase.frozen_once(model, data, only="val")
     criterion = nn.CrossEntropyLoss(weight=runtime.balanced_weights(data.train)).to(run.device)  # line 14
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: only new layers are trainable
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, rest, features, criterion, optimizer, schedule, metrics)
 
@@ -113,7 +114,7 @@ def train_last_stage(run: runtime.Run, model: nn.Module, data: runtime.Data, met
     # the frozen layers run once per validation image; their outputs are in Leaven's cache
     rest, features = phase.frozen_once(model, data, only="val")
     criterion = runtime.FocalLoss(gamma=1.5)  # line 18
-    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)  # default: reused layers are trainable
+    optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)  # default: for reused layers
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, rest, features, criterion, optimizer, schedule, metrics)
 
@@ -133,11 +134,11 @@ def main() -> None:
         train_head(run, model, data, metrics)
         train_last_stage(run, model, data, metrics)
 
-    run.load_best(model)
+    run.load_best(model)  # the best epoch of the last phase, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
     run.finish(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)
+    runtime.guard(main)  # a failure is reported at its line of the recipe

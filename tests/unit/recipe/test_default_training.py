@@ -108,7 +108,7 @@ def test_few_images_are_gone_through_more_often(tmp_path: Path) -> None:
 
 def test_show_says_why() -> None:
     shown = leaven.show(Source("recipe.leaven", REUSED + 'phase "all", epochs=1\n'))
-    assert "# default: reused layers are trainable; new layers learn faster" in shown
+    assert "# default: for reused layers; new layers learn faster" in shown
     assert "# default: 1,437 training samples are too few for batch norms" in shown
 
 
