@@ -46,7 +46,7 @@ def main() -> int:
     line.add("--idle", type=float, default=IDLE_SECONDS, help="seconds to watch (default: %(default)s)")
     args = line.read(submits=5, latencies=4, short=3, listed=100, requests=2, idle=1.0)
     missed = []
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as folder:  # the last programs may still write
         settings = _settings(Path(folder))
         store = requests.open_store(settings)
         try:

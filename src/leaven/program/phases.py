@@ -81,8 +81,7 @@ def _shared_function(lines: list[str], plan: Plan, values: Values) -> Function:
         "schedule: torch.optim.lr_scheduler.LRScheduler",
         f"metrics: {values.task('Metrics')}",
     )
-    summary = docstring("The training loop of the phases.", depth=1)
-    return Function(SHARED, parameters, "None", [*summary, *lines])
+    return Function(SHARED, parameters, "None", lines)
 
 
 def _begin(phase: TrainPhase, techniques: list[Used], values: Values, model: str, comment: str) -> list[str]:

@@ -2,7 +2,7 @@
 
 from leaven.plan.plan import Plan, TrainPhase, is_lower_better
 from leaven.plan.values import Argument, Call, Value
-from leaven.program.code import INDENT, Code, Function, call, docstring, statement, text
+from leaven.program.code import INDENT, Code, Function, call, statement, text
 from leaven.program.loop import after_epoch, batch_lines, cited_line, indented, is_shareable, unfreeze_later
 from leaven.program.names import SHARED, function_names
 from leaven.program.phases import build_for_loop, freezing, most_shared, phase_function, preparation
@@ -36,8 +36,7 @@ def _loop_to_share(phase: TrainPhase, values: PlainValues) -> list[str]:
 def _shared_function(lines: list[str], values: PlainValues) -> Function:
     parameters = [f"phase: {values.plain('run', 'Phase')}", "model: nn.Module"]
     parameters += [f"{name}: Any" for name in ("criterion", "optimizer", "schedule", "metrics")]
-    summary = docstring("The training loop of the phases.", depth=1)
-    return Function(SHARED, tuple(parameters), "None", [*summary, "    run, data = phase.run, phase.data", *lines])
+    return Function(SHARED, tuple(parameters), "None", ["    run, data = phase.run, phase.data", *lines])
 
 
 def _phase_function(

@@ -56,6 +56,11 @@ def obstacles(plan: Plan) -> list[str]:
         found.append(("it trains a detector", plan.model.because))
     elif plan.task.moves_targets and source.target != MASK_FOLDER:
         found.append((f"it reads masks from {source.text} (use `mask_folder`)", source.because))
+    output = plan.output.value
+    if isinstance(output, str) and visible(output) != output:
+        found.append(
+            ("its output folder has a name that a terminal would obey (choose another `output`)", plan.output.because)
+        )
     for phase in plan.phases:
         if phase.solver is not None:
             words = "it solves the head (remove `solver` of `linear_probe` to train it step by step)"
@@ -181,7 +186,7 @@ def _run(plan: Plan, values: PlainValues) -> list[str]:
     values.imports.add("import os")
     lines.append('    os.stat(args.resume or ".")  # a run to resume has a folder')
     lines.append('    folder = args.resume or f"{args.output}/{datetime.now():%Y-%m-%d_%H-%M-%S}"')
-    lines.append(f"    print({_shown('run {folder}', plan, values)})")
+    lines.append('    print(f"run {folder}")')
     seed = plan.run.argument("seed")
     assert seed is not None
     made = call(values.plain("run", "Run"), "folder", seed=values.value(seed.value))
@@ -193,13 +198,6 @@ def _run(plan: Plan, values: PlainValues) -> list[str]:
         makers = values.value(loggers.value)
         lines += statement("run.loggers = [make(run.folder) for make in ", makers, cite(*loggers.because), suffix="]")
     return [*lines, *([f"    {values.plain('seeding', 'seed_python')}()"] if plan.user_modules else [])]
-
-
-def _shown(told: str, plan: Plan, values: PlainValues) -> str:
-    """An f-string about the folder of the run; its name may have characters that command a terminal."""
-    output = plan.output.value
-    is_harmless = not isinstance(output, str) or visible(output) == output
-    return f'f"{told}"' if is_harmless else f'{values.plain("failures", "visible")}(f"{told}")'
 
 
 def _tested_and_saved(plan: Plan, values: PlainValues) -> list[str]:
@@ -221,6 +219,6 @@ def _tested_and_saved(plan: Plan, values: PlainValues) -> list[str]:
         '    run.save("model.pth", model.state_dict())',
         f"    (run.folder / {meaning}",
         f'    print("  ".join(f"{{name}} {{score:{values.digits}}}" for name, score in scores.items()))',
-        f"    print({_shown('weights saved to {folder}/model.pth', plan, values)})",
+        '    print(f"weights saved to {folder}/model.pth")',
     ]
     return lines

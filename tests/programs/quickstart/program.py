@@ -59,7 +59,6 @@ def train(
     schedule: torch.optim.lr_scheduler.LRScheduler,
     metrics: task.Metrics,
 ) -> None:
-    """The training loop of the phases."""
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
     for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):

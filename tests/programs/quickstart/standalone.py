@@ -204,7 +204,6 @@ def evaluate(run: Run, model: nn.Module, split: Split, metrics: Any, criterion: 
 
 
 def train(phase: Phase, model: nn.Module, criterion: Any, optimizer: Any, schedule: Any, metrics: Any) -> None:
-    """The training loop of the phases."""
     run, data = phase.run, phase.data
     parts: dict[str, Any] = dict(model=model, optimizer=optimizer, schedule=schedule)
     if (file := run.folder / f"phase-{phase.number}.pt").is_file():  # of a run that was interrupted
@@ -243,7 +242,7 @@ def train_head(run: Run, model: nn.Module, data: Data, metrics: Any) -> None:
     phase = Phase(run, "head", model, data, epochs=10)  # line 5
     freeze(model, all_but=["classifier"])  # line 5
     criterion = nn.CrossEntropyLoss()
-    # default: only new layers are trainable
+    # default: for new layers
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=3e-3)
     schedule = cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, model, criterion, optimizer, schedule, metrics)
@@ -257,7 +256,7 @@ def train_all(run: Run, model: nn.Module, data: Data, metrics: Any) -> None:
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)  # line 6
     schedule = cosine(optimizer, phase.total_steps, warmup=0.05)
     train(phase, model, criterion, optimizer, schedule, metrics)
-    model.load_state_dict(torch.load(run.folder / f"phase-{phase.number}-best.pt", weights_only=True))
+    model.load_state_dict(torch.load(run.folder / f"phase-{phase.number}-best.pt", "cpu", weights_only=True))
 
 
 def main() -> None:
@@ -265,6 +264,7 @@ def main() -> None:
     parser.add_argument("--output", default="runs/recipe", help="folder for runs (default: %(default)r)")
     parser.add_argument("--resume", metavar="RUN", help="resume an interrupted run in its folder")
     args = parser.parse_args()
+    os.stat(args.resume or ".")  # a run to resume has a folder
     folder = args.resume or f"{args.output}/{datetime.now():%Y-%m-%d_%H-%M-%S}"
     print(f"run {folder}")
     run = Run(folder, seed=0)

@@ -505,6 +505,21 @@ def test_what_it_can_not_do_is_said(tmp_path: Path) -> None:
     assert "the normal program can" in done.stderr
 
 
+def test_what_a_terminal_would_obey_is_in_no_standalone_program(tmp_path: Path) -> None:
+    (tmp_path / "trial.leaven").write_text(f'model {TINY}\ndata digits()\noutput "runs\x1b[2J"\n')
+    (found,) = obstacles(planned(tmp_path, "trial.leaven"))
+    assert found.startswith("line 3: its output folder has a name that a terminal would obey")
+
+
+def test_a_run_that_is_not_there_is_not_resumed(tmp_path: Path) -> None:
+    (tmp_path / "trial.leaven").write_text(f"model {TINY}\ndata digits()\n")
+    (tmp_path / "alone.py").write_text(standalone(planned(tmp_path, "trial.leaven")))
+    command = [sys.executable, "alone.py", "--resume", "typo"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert "No such file or directory: 'typo'" in done.stderr
+    assert not (tmp_path / "typo").exists()
+
+
 def test_a_detector_has_no_standalone_program(tmp_path: Path) -> None:
     shapes.write_coco(tmp_path / "photos", 4)
     recipe = 'model ssdlite320_mobilenet_v3_large()\ndata coco("photos/images", "photos/boxes.json")\n'
