@@ -171,19 +171,9 @@ def load(file: str | Path, *, trust_code: bool = False, device: str = "cpu") -> 
     A name in place of a file means a published model: `leaven.load("efficientnet_lite0")`. A run that is not finished
     means its best epoch so far, a checkpoint in its folder its weights.
     """
-    import os.path
+    from leaven.runs.models import load_model
 
-    from leaven import bundle
-    from leaven.catalog.published import published_model
-    from leaven.runs.unfinished import find_unfinished, load_unfinished
-
-    published = None if os.path.lexists(file) else published_model(os.fspath(file))
-    if published is not None:
-        return bundle.load_published(published, device=device)
-    unfinished = find_unfinished(file)
-    if unfinished is not None:
-        return load_unfinished(unfinished, trust_code=trust_code, device=device)
-    return bundle.load(file, trust_code=trust_code, device=device)
+    return load_model(file, trust_code=trust_code, device=device)
 
 
 def format(recipe: str | Path | Source) -> str:
