@@ -65,17 +65,15 @@ def test_a_run_and_its_model(folder: Path) -> None:
 
 
 def test_a_standalone_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The name of a phase is one line; the help of an `arg` and the folder of the runs command nothing."""
+    """The name of a phase is one line, and the help of an `arg` commands nothing; such a folder is refused before."""
     monkeypatch.chdir(tmp_path)
     data = "data digits() { split train=32 samples, val=16 samples, test=16 samples }\n"
     phases = f'phase "learn\\nmore{HOSTILE}", epochs=1 {{ optimizer sgd(lr=lr) }}\nphase "b", epochs=1\n'
-    text = f'# {HOSTILE}\narg lr: float = 1e-2 "{HOSTILE}"\n{NET}{data}{phases}output "out{HOSTILE}"\n'
+    text = f'# {HOSTILE}\narg lr: float = 1e-2 "{HOSTILE}"\n{NET}{data}{phases}'
     program = at_work.program(tmp_path, text)
     program.write_text(standalone(make_plan(Path("recipe.leaven"))), encoding="utf-8")
     said = at_work.run(program).said
     assert "learn␊more␛]0;owned␇␛[2J<U+009B>31m<U+202E>gnp 1/1" in said
-    assert r"run out\x1b]0;owned\x07\x1b[2J\x9b31m\u202egnp/" in said
-    assert list(tmp_path.glob(f"out{HOSTILE}/*/model.pth")), "the folder itself has the name"
     assert not COMMANDS.search(said)
     helped = at_work.run(program, "--help").said
     assert "owned" in helped
