@@ -88,7 +88,7 @@ class InputKind(ABC):
 
     # -- when it is saved
 
-    def with_columns(self, columns: Sequence[str], layout: Layout, ending: str) -> Self:
+    def with_columns(self, columns: Sequence[str], layout: Layout, ending: str = "") -> Self:
         """The same, read from these columns of a table laid out so, where that matters."""
         return replace(self, columns=tuple(columns), layout=layout, ending=ending)
 
