@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 import click
 
 from leaven.cli.printing import aligned, echo, echo_json, echo_problem
+from leaven.files.atomic_files import write_bytes
 from leaven.formats.run_folder import BUNDLE
+from leaven.pictures.figure import CantDraw, check_installed
 from leaven.terminal import status_line
 from leaven.terminal.commands import typed
 from leaven.terminal.visible import visible
@@ -182,8 +184,6 @@ def evaluate(
         leaven evaluate runs/dogs
         leaven evaluate dogs.bundle --data photos --html dogs.html --wrong wrong.csv
     """
-    from leaven.files.atomic_files import write_bytes
-    from leaven.pictures.figure import CantDraw, check_installed
     from leaven.runtime.run.folder import write_table
 
     if surplus:

@@ -4,6 +4,10 @@ import click
 
 from leaven.cli.command_group import JobCommands
 from leaven.cli.printing import aligned, echo
+from leaven.jobs.checking import checks
+from leaven.jobs.environments.environment import Unreachable
+from leaven.jobs.requests import environment_of
+from leaven.jobs.settings import load_settings
 
 
 @click.group(cls=JobCommands)
@@ -17,10 +21,6 @@ def env() -> None:
 @env.command("list")
 def list_environments() -> None:
     """List the environments."""
-    from leaven.jobs.environments.environment import Unreachable
-    from leaven.jobs.requests import environment_of
-    from leaven.jobs.settings import load_settings
-
     settings = load_settings()
     rows = [["name", "kind", "has"]]
     for name, given in settings.environments.items():
@@ -37,9 +37,6 @@ def list_environments() -> None:
 @click.argument("name", metavar="ENV")
 def check(name: str) -> int:
     """Find out what is missing to use an environment, and run a tiny job in it."""
-    from leaven.jobs.checking import checks
-    from leaven.jobs.settings import load_settings
-
     is_right = True
     for found in checks(load_settings(), name):
         echo(f"{'ok     ' if found.is_right else 'missing'}  {found.what}: {found.found}")

@@ -6,6 +6,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from leaven.catalog.card import KINDS
+from leaven.catalog.lookup import nearest
+from leaven.messages.describe import KIND_NOUNS
 
 _OTHER_WORDS = {"scheduler": "schedule", "learning rate schedule": "schedule", "lr schedule": "schedule"}
 
@@ -19,8 +21,6 @@ class Kind(click.ParamType[str]):
         words = _words()
         word = str(value).lower().replace("-", " ").replace("_", " ").strip()
         if word not in words:
-            from leaven.catalog.lookup import nearest
-
             near = nearest(word, words, limit=1)
             hint = f"did you mean `{words[near[0]]}`?" if near else f"kinds are {', '.join(KINDS)}"
             self.fail(f"`{value}` is not a kind; {hint}", param, ctx)
@@ -32,8 +32,6 @@ class Kind(click.ParamType[str]):
 
 def _words() -> dict[str, str]:
     """Every word for a kind, in singular and plural."""
-    from leaven.messages.describe import KIND_NOUNS
-
     nouns = {noun.partition(" ")[2]: kind for kind, noun in KIND_NOUNS.items()}
     words = {kind: kind for kind in KINDS} | nouns | _OTHER_WORDS
     return {_plural(word): kind for word, kind in words.items()} | words
