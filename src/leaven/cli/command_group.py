@@ -10,7 +10,7 @@ import click
 
 from leaven.cli.exit_codes import CANT_WRITE, USAGE_ERROR
 from leaven.cli.printing import echo_problem
-from leaven.jobs.problem import Problem
+from leaven.terminal.problem import Problem
 
 
 class Later(click.Command):

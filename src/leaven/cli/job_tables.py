@@ -96,11 +96,10 @@ def print_json(found: Sequence[Job]) -> None:
 
 def print_job(store: JobStore, job: Job, *, as_json: bool) -> None:
     """Print a job with its attempts."""
-    attempts, after = store.attempts(job.id), store.after(job.id)
     if as_json:
-        tries, events = ([asdict(one) for one in found] for found in (attempts, store.events(job.id)))
-        echo(json.dumps({**job.to_json(), "after": after, "tries": tries, "events": events}, indent=1))
+        echo(json.dumps(store.described(job.id), indent=1))
         return
+    attempts, after = store.attempts(job.id), store.after(job.id)
     asked = {Wanted.STOP: ", to be cancelled", Wanted.PAUSE: ", to be paused"}.get(job.wanted, "")
     is_going = job.state not in ENDED and not job.is_paused
     rows = [

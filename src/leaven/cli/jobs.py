@@ -1,4 +1,4 @@
-"""The commands for jobs: `jobs` and `coordinator`. The work is done by the room `jobs`."""
+"""The commands `jobs`, `coordinator` and `env`. The work is done by the room `jobs`."""
 
 from pathlib import Path
 
@@ -6,9 +6,11 @@ import click
 
 from leaven.cli import job_tables
 from leaven.cli.command_group import JobCommands
-from leaven.cli.printing import echo
+from leaven.cli.printing import aligned, echo
 from leaven.jobs import coordinator as process
 from leaven.jobs import requests, server
+from leaven.jobs.checking import checks
+from leaven.jobs.environments.environment import Unreachable
 from leaven.jobs.settings import Settings, load_settings
 from leaven.jobs.store.for_users import JobStore
 
@@ -206,3 +208,43 @@ def restore(file: Path, replaces: bool) -> None:
     settings, store = _open()
     count = requests.restore(store, settings, file, replaces=replaces)
     echo(f"restored {count:,} job{'s' * (count != 1)}")
+
+
+# -- environments
+
+
+@click.group(cls=JobCommands)
+def env() -> None:
+    """List and check the environments where jobs can run.
+
+    They are defined in leaven.toml of the project, or in the user's configuration.
+    """
+
+
+@env.command("list")
+def list_environments() -> None:
+    """List the environments."""
+    settings = load_settings()
+    rows = [["name", "kind", "has"]]
+    for name, given in settings.environments.items():
+        try:
+            capacity = requests.environment_of(settings, name).capacity()
+            has = str(capacity) if capacity is not None else "a queue of its own"
+        except Unreachable as problem:
+            has = f"does not answer: {problem}"
+        rows.append([name, given["kind"], has])
+    echo("\n".join(aligned(rows)))
+
+
+@env.command()
+@click.argument("name", metavar="ENV")
+def check(name: str) -> int:
+    """Find out what is missing to use an environment, and run a tiny job in it."""
+    is_right = True
+    for found in checks(load_settings(), name):
+        echo(f"{'ok     ' if found.is_right else 'missing'}  {found.what}: {found.found}")
+        if found.help:
+            echo(f"         {found.help}")
+        is_right &= found.is_right
+    echo(f"{name} can be used" if is_right else f"{name} can't be used")
+    return 0 if is_right else 1

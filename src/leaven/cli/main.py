@@ -62,7 +62,7 @@ _COMMANDS = {  # where each is, and what the list of commands says of it
     "export": ("bundle:export", "Convert a model for other programs."),
     "submit": ("submit:submit", "Queue a recipe, to be trained by a coordinator."),
     "jobs": ("jobs:jobs", "List jobs, or change them."),
-    "env": ("environments:env", "List and check the environments where jobs can run."),
+    "env": ("jobs:env", "List and check the environments where jobs can run."),
     "coordinator": ("jobs:coordinator", "Start, stop and look at the process that runs jobs."),
     "pack": ("submit:pack", "Write a job package of a recipe."),
     "cache": ("cache:cache", "List, verify and clear what runs have stored."),

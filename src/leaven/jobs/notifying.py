@@ -22,10 +22,10 @@ from pathlib import Path
 from typing import Any
 
 from leaven.files.atomic_files import write_text
-from leaven.jobs.problem import Problem
 from leaven.jobs.settings import Settings, load_settings
 from leaven.jobs.states import ENDED
 from leaven.jobs.store.for_loop import Ending, LoopStore
+from leaven.terminal.problem import Problem
 from leaven.terminal.visible import visible
 
 _FILE = "notified"  # the file in the folder of jobs with the number of the last event that was looked at
@@ -102,11 +102,7 @@ def _post(address: str, ending: Ending) -> None:
     body |= {"owner": ending.owner, "environment": ending.environment, "run": ending.run, "at": ending.at}
     body["text"] = _subject(ending) + (f": {ending.reason}" if ending.reason else "")
     request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    opener = urllib.request.OpenerDirector()
-    for handler in (urllib.request.HTTPHandler, urllib.request.HTTPSHandler, _NoRedirects):
-        opener.add_handler(handler())
-    opener.add_handler(urllib.request.HTTPErrorProcessor())
-    opener.add_handler(urllib.request.HTTPDefaultErrorHandler())
+    opener = urllib.request.build_opener(_NoRedirects, urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=_SECONDS) as answer:
         answer.read(10_000)
 
