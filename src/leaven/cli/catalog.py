@@ -2,8 +2,10 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Card, Parameter
@@ -13,7 +15,6 @@ from leaven.catalog.value_text import value_text
 from leaven.cli import completion
 from leaven.cli.command_group import Commands
 from leaven.cli.exit_codes import USAGE_ERROR
-from leaven.cli.kinds import Kind
 from leaven.cli.printing import echo, echo_painted
 from leaven.language.highlight import highlight
 from leaven.messages import describe, explanations
@@ -24,6 +25,36 @@ from leaven.terminal.visible import visible_lines
 from leaven.terminal.width import width_of
 
 _SHOWN = 20
+_OTHER_WORDS = {"scheduler": "schedule", "learning rate schedule": "schedule", "lr schedule": "schedule"}
+
+
+class Kind(click.ParamType[str]):
+    """A kind of card: `data`, and also `dataset` or `datasets`."""
+
+    name = "kind"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        words = _words()
+        word = str(value).lower().replace("-", " ").replace("_", " ").strip()
+        if word not in words:
+            near = lookup.nearest(word, words, limit=1)
+            hint = f"did you mean `{words[near[0]]}`?" if near else f"kinds are {', '.join(KINDS)}"
+            self.fail(f"`{value}` is not a kind; {hint}", param, ctx)
+        return words[word]
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(kind) for kind in KINDS if kind.startswith(incomplete)]
+
+
+def _words() -> dict[str, str]:
+    """Every word for a kind, in singular and plural."""
+    nouns = {noun.partition(" ")[2]: kind for kind, noun in describe.KIND_NOUNS.items()}
+    words = {kind: kind for kind in KINDS} | nouns | _OTHER_WORDS
+    return {_plural(word): kind for word, kind in words.items()} | words
+
+
+def _plural(word: str) -> str:
+    return f"{word}es" if word.endswith("s") else f"{word}s"
 
 
 @click.group(cls=Commands)

@@ -8,8 +8,8 @@ from typing import Any, NoReturn
 
 import click
 
-from leaven.cli.exit_codes import CANT_WRITE, USAGE_ERROR
-from leaven.cli.printing import echo_problem
+from leaven.cli.exit_codes import CANT_WRITE
+from leaven.cli.printing import fail
 from leaven.terminal.problem import Problem
 
 
@@ -68,10 +68,8 @@ def reporting() -> Iterator[None]:
     try:
         yield
     except Problem as problem:
-        echo_problem(problem.headline, problem.help)
-        sys.exit(USAGE_ERROR)
+        fail(problem.headline, problem.help)
     except OSError as problem:
         if problem.filename is None:
             raise
-        echo_problem(f"can't write {problem.filename}: {problem.strerror}")
-        sys.exit(CANT_WRITE)
+        fail(f"can't write {problem.filename}: {problem.strerror}", code=CANT_WRITE)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from leaven.cli.exit_codes import CANT_WRITE, USAGE_ERROR
-from leaven.cli.printing import echo, echo_problem
+from leaven.cli.exit_codes import CANT_WRITE
+from leaven.cli.printing import echo, fail
 from leaven.cli.recipe_command import RecipeCommand
 from leaven.cli.run import compile_recipe
 from leaven.pictures.batch import draw_batch
@@ -45,19 +45,16 @@ def draw_look(recipes: list[str], options: Options, file: Path | None, split: "S
         format_of(file)
         check_installed("`leaven look`")
     except CantDraw as problem:
-        echo_problem(str(problem))
-        sys.exit(USAGE_ERROR)
+        fail(str(problem))
     if plan.data.eval.is_tokenizing:
-        echo_problem("texts are printed, not drawn; leave out -o")
-        sys.exit(USAGE_ERROR)
+        fail("texts are printed, not drawn; leave out -o")
     sections = _seen(plan, split, epoch)
     if sections is None:
         sys.exit(1)
     try:
         draw_batch(sections, file)
     except OSError as problem:
-        echo_problem(f"can't write {file}: {problem.strerror}")
-        sys.exit(CANT_WRITE)
+        fail(f"can't write {file}: {problem.strerror}", code=CANT_WRITE)
     echo(file)
 
 

@@ -12,8 +12,8 @@ from typing import NoReturn
 import click
 
 from leaven.cli import completion
-from leaven.cli.exit_codes import CANT_WRITE, USAGE_ERROR
-from leaven.cli.printing import echo, echo_file, echo_painted, echo_problem
+from leaven.cli.exit_codes import CANT_WRITE
+from leaven.cli.printing import echo, echo_file, echo_painted, fail
 from leaven.cli.recipe_command import RecipeCommand, exit_code, print_reports, source_or_exit
 from leaven.files.atomic_files import write_text
 from leaven.formats import run_folder, sweep_folder
@@ -66,7 +66,7 @@ def write_program(recipes: list[str], options: Options, program: Path | None, is
     with started_in(start):
         plan = _compiled(source, options)[1]
     if is_standalone and (found := obstacles(plan)):
-        _fail(f"there can't be a standalone program of this recipe: {found[0]}; the normal program can")
+        fail(f"there can't be a standalone program of this recipe: {found[0]}; the normal program can")
     text = standalone(plan, file) if is_standalone else emit(plan, file)
     if output is None:
         echo_file(text)
@@ -74,7 +74,7 @@ def write_program(recipes: list[str], options: Options, program: Path | None, is
     try:
         write_text(output, text)
     except OSError as problem:
-        _fail(f"can't write {output}: {problem.strerror}", code=CANT_WRITE)
+        fail(f"can't write {output}: {problem.strerror}", code=CANT_WRITE)
     hidden = libraries_hidden_in(output.parent)
     echo(f"{output}: {_command(output, start, 'python -P' if hidden else 'python')} trains", err=True)
     if hidden:
@@ -104,12 +104,12 @@ def start_run(
     try:
         folder, flags = new_run(source, recipe, plan, is_quick=is_quick, name=name, from_phase=from_phase, of=of)
     except StartError as problem:
-        _fail(problem.headline, problem.help)
+        fail(problem.headline, problem.help)
     except OSError as problem:
         there = problem.filename
         if name is not None and isinstance(problem, FileExistsError) and os.path.isdir(there):
-            _fail(f"{there} exists already; choose another name, or resume it: {to_resume(there)}")
-        _fail(f"can't write to {plan.output.text}: {problem.strerror}", code=CANT_WRITE)
+            fail(f"{there} exists already; choose another name, or resume it: {to_resume(there)}")
+        fail(f"can't write to {plan.output.text}: {problem.strerror}", code=CANT_WRITE)
     if plan.sweep is not None:
         echo(f"sweep {folder}")
         _sweep(folder, run_sweep)
@@ -153,15 +153,15 @@ def resume_run(folder: Path, epochs: str | None, devices: int | None) -> NoRetur
     is_sweep = sweep_folder.is_sweep(folder)
     if more and is_sweep:
         trial = sweep_folder.best_trial(folder) or folder / "trial-01"
-        _fail(f"{folder} is a sweep; one of its trials can be trained further: {to_resume(trial)} --epochs +{more}")
+        fail(f"{folder} is a sweep; one of its trials can be trained further: {to_resume(trial)} --epochs +{more}")
     if more and was_quick:
-        _fail(f"{folder} was a smoke test; it can't be trained further")
+        fail(f"{folder} was a smoke test; it can't be trained further")
     if not more and run_folder.is_finished(folder) and run_folder.is_trained(folder):
         how = "" if was_quick or is_sweep else f"; `{to_resume(folder)} --epochs +10` trains it further"
         echo(f"{folder} is finished{how}")
         sys.exit(0)
     if is_sweep and devices:
-        _fail(f"{folder} is a sweep; its trials train on the devices that the recipe names")
+        fail(f"{folder} is a sweep; its trials train on the devices that the recipe names")
     if is_sweep:
         _sweep(_return_to_start(folder), run_sweep)
     further = ["--more-epochs", str(more)] if more else []
@@ -209,13 +209,13 @@ def _sweep(folder: Path, run: Callable[[Path, str], None]) -> NoReturn:
         echo(f"to resume: {to_resume(folder)}{use}", err=True)
         sys.exit(INTERRUPTED)
     except ProgramFailed as failure:
-        _fail(failure.headline, failure.help, code=1)
+        fail(failure.headline, failure.help, code=1)
     sys.exit(0)
 
 
 def _refuse_in_progress(folder: Path) -> None:
     if is_in_progress(folder):
-        _fail(f"{folder} is still running", f"to save its best epoch so far: {to_peek(folder)}")
+        fail(f"{folder} is still running", f"to save its best epoch so far: {to_peek(folder)}")
 
 
 def _return_to_start(folder: Path) -> Path:
@@ -229,7 +229,7 @@ def _run_meant(folder: Path) -> Path:
     """The folder of a run, given by itself or by that of several runs."""
     program = run_folder.newest(folder, run_folder.PROGRAM)
     if program is None:
-        _fail(*run_folder.not_a_run(folder))
+        fail(*run_folder.not_a_run(folder))
     return program.parent
 
 
@@ -254,8 +254,3 @@ def _become(folder: Path, flags: list[str]) -> NoReturn:
 def _typed() -> str:
     """The command as it was typed."""
     return shlex.join(["leaven", *sys.argv[1:]])
-
-
-def _fail(headline: str, help: str = "", *, code: int = USAGE_ERROR) -> NoReturn:
-    echo_problem(headline, help)
-    sys.exit(code)
