@@ -1,18 +1,29 @@
 """The commands `jobs`, `coordinator` and `env`. The work is done by the room `jobs`."""
 
+import json
+import os
+import sys
+import time
+from codecs import getincrementaldecoder
+from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from leaven.cli import job_tables
 from leaven.cli.command_group import JobCommands
-from leaven.cli.printing import aligned, echo
+from leaven.cli.job_tables import listed, needs_text, when
+from leaven.cli.job_tables import watch as watch_list
+from leaven.cli.printing import aligned, echo, echo_printed
 from leaven.jobs import coordinator as process
 from leaven.jobs import requests, server
 from leaven.jobs.checking import checks
 from leaven.jobs.environments.environment import Unreachable
+from leaven.jobs.printed import read_logs
+from leaven.jobs.progress import progress_text
 from leaven.jobs.settings import Settings, load_settings
+from leaven.jobs.states import ENDED, State, Wanted
 from leaven.jobs.store.for_users import JobStore
+from leaven.terminal.duration_text import duration_text
 
 # -- looking at jobs
 
@@ -31,11 +42,11 @@ def jobs(ctx: click.Context, watch: bool, as_json: bool, is_all: bool) -> None:
         return
     settings, store = _open()
     if watch:
-        job_tables.watch(settings, store)
+        watch_list(settings, store)
     elif as_json:
-        job_tables.print_json(store.jobs())
+        echo("[" + ",\n".join(json.dumps(job.to_json()) for job in store.jobs()) + "]")
     else:
-        job_tables.print_jobs(settings, store, is_all=is_all)
+        echo("\n".join(listed(settings, store, is_all=is_all)))
 
 
 def _open() -> tuple[Settings, JobStore]:
@@ -49,7 +60,37 @@ def _open() -> tuple[Settings, JobStore]:
 def show(word: str, as_json: bool) -> None:
     """Print what is known of a job, with its attempts."""
     _, store = _open()
-    job_tables.print_job(store, store.job(word), as_json=as_json)
+    job = store.job(word)
+    if as_json:
+        echo(json.dumps(store.described(job.id), indent=1))
+        return
+    attempts, after = store.attempts(job.id), store.after(job.id)
+    asked = {Wanted.STOP: ", to be cancelled", Wanted.PAUSE: ", to be paused"}.get(job.wanted, "")
+    is_going = job.state not in ENDED and not job.is_paused
+    rows = [
+        ["job", f"{job.id} ({job.name})"],
+        ["state", job.shown_state + (asked if is_going else "") + (f": {job.reason}" if job.reason else "")],
+        *([["waits", job.waits]] if job.waits else []),
+        ["run", job.run],
+        ["where", f"{job.environment}: {needs_text(job)}"],
+        ["priority", str(job.priority)],
+        ["retries", f"{min(job.failures, job.retries)} of {job.retries} used"],
+        ["submitted", f"{when(job.submitted)} by {job.owner}"],
+        *([["after", ", ".join(map(str, after))]] if after else []),
+        *([["progress", progress_text(job.progress)]] if job.progress else []),
+        ["package", job.package],
+    ]
+    echo("\n".join(aligned(rows)))
+    if attempts:
+        table = [["attempt", "started", "time", "outcome", "why"]]
+        for one in attempts:
+            end = one.ended or time.time()
+            took = duration_text(end - one.started) if one.started else ""
+            outcome = one.outcome.value if one.outcome else "under way"
+            table.append([str(one.number), when(one.started) if one.started else "", took, outcome, one.reason])
+        echo("\n" + "\n".join(aligned(table)))
+    told = [[when(one.at), one.actor, one.what, one.detail] for one in store.events(job.id)]
+    echo("\n" + "\n".join(aligned([["when", "who", "what", ""], *told])))
 
 
 @jobs.command()
@@ -59,7 +100,27 @@ def show(word: str, as_json: bool) -> None:
 def logs(word: str, follow: bool, attempt: int | None) -> int:
     """Print what a job has printed."""
     settings, store = _open()
-    return job_tables.print_logs(settings, store, store.job(word), follow=follow, attempt=attempt)
+    job = store.job(word)
+    shown: set[int] = set()
+    decoder = getincrementaldecoder("utf-8")(errors="replace")  # a chunk may end within a character
+    for chunk in read_logs(settings, store, job, follows=follow, attempt=attempt):
+        if chunk.problem:
+            echo(chunk.problem, err=True)
+            continue
+        if chunk.attempt not in shown and attempt is None and len(store.attempts(job.id)) > 1:
+            echo(f"--- attempt {chunk.attempt}", err=True)
+        shown.add(chunk.attempt)
+        if text := decoder.decode(chunk.text):
+            sys.stdout.flush()
+            echo_printed(text)
+        if not os.isatty(1):
+            sys.stdout.flush()
+    job = store.job(str(job.id))
+    if not shown:
+        echo(f"{job.name} has not been started: it is {job.shown_state}", err=True)
+    if follow:
+        echo(f"{job.name}: {job.shown_state}{f' ({job.reason})' if job.reason else ''}", err=True)
+    return int(follow and job.state in ENDED and job.state is not State.SUCCEEDED)
 
 
 def _command(name: str, doing: str, text: str) -> None:
@@ -171,7 +232,25 @@ def stop() -> None:
 def status(as_json: bool) -> int:
     """Print whether a coordinator is running, where, and how many jobs there are."""
     settings, store = _open()
-    return job_tables.print_status(settings, store, as_json=as_json)
+    found, counts = process.status(settings, store), store.counts()
+    problems = process.problems(settings, store)
+    if as_json:
+        told: dict[str, object] = {"coordinator": found, "problems": problems, "folder": str(settings.folder)}
+        told["jobs"] = {state.value: count for state, count in counts.items()}
+        told["environments"] = [asdict(one) for one in store.environments()]
+        echo(json.dumps(told, indent=1))
+        return 0 if found is not None else 1
+    if found is None:
+        echo("no coordinator is running")
+    else:
+        since = f" since {when(float(str(found['since'])))}" if "since" in found else ""
+        leads = "" if found["leads"] else "; another one leads the store"
+        echo(f"running{since} on {found.get('host', '?')}, process {found.get('pid', '?')}{leads}")
+        for problem in problems:
+            echo(problem)
+    shown = ", ".join(f"{counts[state]:,} {state.value}" for state in State if state in counts)
+    echo(f"jobs: {shown or 'none'}\nfolder: {settings.folder}")
+    return 0 if found is not None else 1
 
 
 @coordinator.command()
