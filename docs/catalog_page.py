@@ -11,6 +11,7 @@ import click
 
 from leaven.catalog import library, own, versions
 from leaven.catalog.card import Card
+from leaven.cli.command_group import imported
 from leaven.cli.main import leaven
 
 PAGE = Path(__file__).parent / "catalog.md"
@@ -71,7 +72,7 @@ def _commands() -> str:
 
 
 def _described(group: click.Group) -> Iterator[tuple[str, str]]:
-    for name, command in sorted(group.commands.items()):
+    for name, command in sorted((name, imported(command)) for name, command in group.commands.items()):
         if command.hidden:
             continue
         if isinstance(command, click.Group):

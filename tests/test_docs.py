@@ -14,6 +14,7 @@ import pytest
 from tests.lang.sections import IS_BLESSING, Section, read_sections, try_out
 from tests.pages import FENCE, blocks
 
+from leaven.cli.command_group import imported
 from leaven.cli.main import leaven
 from leaven.language.parser import parse
 from leaven.language.report import render_full
@@ -54,7 +55,7 @@ def test_every_recipe_in_the_docs_can_be_read(page: Path) -> None:
 def test_every_command_that_is_mentioned_exists(page: Path) -> None:
     for command, below in COMMAND.findall(page.read_text(encoding="utf-8")):
         assert command in leaven.commands, f"leaven {command}"
-        group = leaven.commands[command]
+        group = imported(leaven.commands[command])
         if isinstance(group, click.Group):
             assert below in ("", *group.commands), f"leaven {command} {below}"
 

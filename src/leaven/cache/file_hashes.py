@@ -19,8 +19,7 @@ import zlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from leaven.cache.location import keep_newest, user_folder
-from leaven.cache.remembered_facts import are_settled, name_of
+from leaven.cache.location import are_settled, keep_newest, name_of, user_folder
 from leaven.files.atomic_files import write_atomically
 
 _MAGIC = b"hashes 1"

@@ -17,8 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from leaven.cache.location import keep_newest, user_folder
-from leaven.cache.remembered_facts import are_settled, name_of
+from leaven.cache.location import are_settled, keep_newest, name_of, user_folder
 from leaven.files import sealed
 from leaven.files.atomic_files import write_bytes
 

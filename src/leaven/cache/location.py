@@ -1,11 +1,14 @@
 """Where the user's cache directory is, and what takes its place where it is not writable."""
 
+import hashlib
 import os
 import stat
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
+
+_RACY_NANOSECONDS = 2_000_000_000  # the coarsest times of common file systems
 
 
 def user_folder() -> Path:
@@ -88,3 +91,16 @@ def keep_newest(folder: Path, pattern: str, count: int) -> None:
     """Remove the files in a folder of the cache that have not been used for the longest time."""
     for file in sorted(folder.glob(pattern), key=lambda file: -file.lstat().st_mtime)[count:]:
         file.unlink(missing_ok=True)
+
+
+# -- what is remembered of files and folders
+
+
+def name_of(folder: Path) -> str:
+    """The name in the cache of what is remembered of a folder."""
+    return hashlib.blake2b(os.fsencode(os.path.realpath(folder)), digest_size=16).hexdigest()
+
+
+def are_settled(times: Iterable[int], now: int) -> bool:
+    """Whether a change from `now` on would show in these times: they are long enough ago."""
+    return max(times) + _RACY_NANOSECONDS <= now

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 import click
 
-from leaven.cli.printing import aligned, echo, echo_json, echo_problem
+from leaven.cli.printing import aligned, echo, echo_json, echo_problem, fail
+from leaven.files.atomic_files import write_bytes
 from leaven.formats.run_folder import BUNDLE
+from leaven.pictures.figure import CantDraw, check_installed
 from leaven.terminal import status_line
 from leaven.terminal.commands import typed
 from leaven.terminal.visible import visible
@@ -45,8 +47,7 @@ def _reports_failures(command: Callable[..., int | None]) -> Callable[..., NoRet
             sys.exit(command(**given))
         except Failure as failure:
             failure.help = _ARGUMENT.sub(r"`--\1`", failure.help).replace("`trust_code=True`", "`--trust-code`")
-            echo_problem(failure.headline, failure.help)
-            sys.exit(1)
+            fail(failure.headline, failure.help, code=1)
 
     return run
 
@@ -182,8 +183,6 @@ def evaluate(
         leaven evaluate runs/dogs
         leaven evaluate dogs.bundle --data photos --html dogs.html --wrong wrong.csv
     """
-    from leaven.files.atomic_files import write_bytes
-    from leaven.pictures.figure import CantDraw, check_installed
     from leaven.runtime.run.folder import write_table
 
     if surplus:

@@ -4,19 +4,18 @@ import json
 import re
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
+from leaven.cache.groups import Group, groups_of, what_is
+from leaven.cache.store import default_store
 from leaven.cli import completion
 from leaven.cli.command_group import Commands
+from leaven.cli.exit_codes import CANT_WRITE, USAGE_ERROR
 from leaven.cli.printing import echo
-from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR
 from leaven.terminal import status_line
 from leaven.terminal.byte_sizes import show_bytes
-
-if TYPE_CHECKING:
-    from leaven.cache.groups import Group
 
 _SECONDS = {"m": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
 _WORDS = {"m": "minute", "h": "hour", "d": "day", "w": "week"}
@@ -36,9 +35,6 @@ def cache() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON, with every entry.")
 def list_groups(as_json: bool) -> None:
     """List what is stored, with its size and last use."""
-    from leaven.cache.groups import groups_of
-    from leaven.cache.store import default_store
-
     store = default_store()
     groups = groups_of(store)
     size = sum(group.bytes for group in groups)
@@ -61,9 +57,6 @@ def verify() -> None:
     Every entry is read and compared with its checksum. The exit code is 1 if one was damaged. Runs do the same with
     what they use.
     """
-    from leaven.cache.groups import what_is
-    from leaven.cache.store import default_store
-
     store = default_store()
     entries = {entry.key: entry for entry in store.entries()}
     size = show_bytes(sum(entry.bytes for entry in entries.values()))
@@ -92,9 +85,6 @@ def clear(ids: tuple[str, ...], older_than: str | None) -> None:
     An ID is one that `leaven cache list` prints; without one, everything is removed. Runs in progress keep what they
     have opened.
     """
-    from leaven.cache.groups import groups_of
-    from leaven.cache.store import default_store
-
     store = default_store()
     groups = groups_of(store)
     unknown = [id for id in ids if id not in {group.id for group in groups}]
@@ -112,7 +102,7 @@ def clear(ids: tuple[str, ...], older_than: str | None) -> None:
         sys.exit(CANT_WRITE)
 
 
-def _plain(group: "Group") -> dict[str, Any]:
+def _plain(group: Group) -> dict[str, Any]:
     entries = [{"key": entry.key, "bytes": entry.bytes, "about": entry.about} for entry in group.entries]
     facts = {"id": group.id, "what": group.what, "bytes": group.bytes, "last_use": group.last_use}
     return {**facts, "entries": entries}

@@ -2,12 +2,19 @@
 
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
+
+import click
+from click.shell_completion import CompletionItem
 
 from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.catalog.card_facts import facts_of, parameter_count
 from leaven.catalog.search import meanings, nearest, search
 from leaven.catalog.value_text import value_text
+from leaven.cli import completion
+from leaven.cli.command_group import Commands
+from leaven.cli.exit_codes import USAGE_ERROR
 from leaven.cli.printing import echo, echo_painted
 from leaven.language.highlight import highlight
 from leaven.messages import describe, explanations
@@ -18,10 +25,56 @@ from leaven.terminal.visible import visible_lines
 from leaven.terminal.width import width_of
 
 _SHOWN = 20
+_OTHER_WORDS = {"scheduler": "schedule", "learning rate schedule": "schedule", "lr schedule": "schedule"}
 
 
-def print_matches(words: Sequence[str], kind: str | None, limit: int | None) -> int:
-    """Print the cards that contain all the words, best match first; returns the exit code."""
+class Kind(click.ParamType[str]):
+    """A kind of card: `data`, and also `dataset` or `datasets`."""
+
+    name = "kind"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        words = _words()
+        word = str(value).lower().replace("-", " ").replace("_", " ").strip()
+        if word not in words:
+            near = lookup.nearest(word, words, limit=1)
+            hint = f"did you mean `{words[near[0]]}`?" if near else f"kinds are {', '.join(KINDS)}"
+            self.fail(f"`{value}` is not a kind; {hint}", param, ctx)
+        return words[word]
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        return [CompletionItem(kind) for kind in KINDS if kind.startswith(incomplete)]
+
+
+def _words() -> dict[str, str]:
+    """Every word for a kind, in singular and plural."""
+    nouns = {noun.partition(" ")[2]: kind for kind, noun in describe.KIND_NOUNS.items()}
+    words = {kind: kind for kind in KINDS} | nouns | _OTHER_WORDS
+    return {_plural(word): kind for word, kind in words.items()} | words
+
+
+def _plural(word: str) -> str:
+    return f"{word}es" if word.endswith("s") else f"{word}s"
+
+
+@click.group(cls=Commands)
+def catalog() -> None:
+    """Look up models, datasets, techniques, …"""
+
+
+_kind = click.option("--kind", type=Kind(), metavar="KIND", help="Only this kind: model, optimizer, dataset, …")
+
+
+@catalog.command("search")
+@click.argument("words", nargs=-1, shell_complete=completion.cards)
+@_kind
+@click.option("--limit", type=click.IntRange(min=1), help="How many to print at most [default: 20; with --kind, all].")
+def search_cards(words: tuple[str, ...], kind: str | None, limit: int | None) -> None:
+    """Search the catalog.
+
+    An entry must contain all the words, in its name, summary, arguments or article; matches in the name come first,
+    then those in the summary. Without words, all entries are listed.
+    """
     kinds = [kind] if kind else KINDS
     found = search(words, kinds)
     limit = limit or (len(found) if kind else _SHOWN)
@@ -35,7 +88,7 @@ def print_matches(words: Sequence[str], kind: str | None, limit: int | None) -> 
     if not found:
         hint = _hint(" ".join(words).lower(), kinds)
         echo(f"no catalog entry matches {' '.join(words)!r}.{hint}", err=True)
-    return 0 if found else 1
+    sys.exit(0 if found else 1)
 
 
 def _model_facts(card: Card) -> str:
@@ -48,41 +101,48 @@ def _model_facts(card: Card) -> str:
     return f"{size:>8}  {'installed' if is_here else 'pretrained' if card.model.has_weights else 'no weights'}"
 
 
-def print_card(name: str, kind: str | None) -> int:
-    """Print the cards of a name; returns the exit code."""
+@catalog.command("show")
+@click.argument("name", shell_complete=completion.cards)
+@_kind
+def print_card(name: str, kind: str | None) -> None:
+    """Print the card of a name: arguments, defaults and article."""
     cards = meanings(name, [kind] if kind else KINDS)
     print_cards(cards)
     if cards:
-        return 0
+        return
     elsewhere = [describe.KIND_NOUNS[card.kind] for card in meanings(name, KINDS)]
     if kind and elsewhere:
         echo(f"`{name}` is {' and '.join(elsewhere)}, not {describe.KIND_NOUNS[kind]}.", err=True)
     else:
         hint = _hint(name, [kind] if kind else KINDS)
         echo(f"the catalog has no entry `{name}`.{hint}", err=True)
-    return 1
+    sys.exit(1)
 
 
-def print_explanation(id: str | None) -> int:
-    """Print the page of a report, or the article of a card; returns the exit code."""
+@click.command("explain")
+@click.argument("id", required=False, shell_complete=completion.reports_and_cards)
+def explain(id: str | None) -> None:
+    """Explain a report or a name in the catalog.
+
+    ID is the id of a report (unknown-layer) or a name (mixup). Without it, all ids of reports are listed.
+    """
     if id is None:
         ids = "".join(f"  {name}\n" for name in explanations.report_ids())
         echo(f"Report ids:\n\n{ids}")
         echo(
             f"For example: leaven explain unknown-layer. Your own models and more: leaven explain {explanations.GUIDE}"
         )
-        return 0
+        return
     found = explanations.explanation(id)
     if found is None:
         near = " or ".join(f"`{name}`" for name in explanations.nearest(id))
         hint = f"Did you mean {near}?" if near else f"`leaven catalog search {id}` searches all articles."
         echo(f"there is no report or catalog entry `{id}`. {hint}", err=True)
-        return 2
+        sys.exit(USAGE_ERROR)
     if isinstance(found, str):
         print_page(found)
     else:
         print_cards(found)
-    return 0
 
 
 def print_cards(cards: Sequence[Card]) -> None:

@@ -1,11 +1,15 @@
 """`leaven check`: the reports on each recipe, and a summary line."""
 
 import json
+import sys
 from collections.abc import Sequence
 
+import click
+
 from leaven.catalog.values import Invocation, Quantity
+from leaven.cli.exit_codes import RECIPE_ERROR
 from leaven.cli.printing import echo
-from leaven.cli.recipe_command import RECIPE_ERROR, exit_code, open_source, print_reports
+from leaven.cli.recipe_command import RecipeCommand, exit_code, open_source, print_reports
 from leaven.language import report
 from leaven.language.diagnostics import Severity
 from leaven.language.source import Source
@@ -15,8 +19,18 @@ from leaven.statements.options import Options
 from leaven.terminal.visible import visible
 
 
-def check_recipes(recipes: Sequence[str], options: Options, *, as_json: bool, concise: bool, run_code: bool) -> int:
-    """Check each recipe and print the reports; returns the exit code."""
+@click.command("check", cls=RecipeCommand, takes_several=True)
+@click.option("--json", "as_json", is_flag=True, help="Print the reports as JSON.")
+@click.option("--concise", is_flag=True, help="Print one line per report.")
+@click.option(
+    "--run-code", is_flag=True, help="Also import your Python files, to check what their source alone does not tell."
+)
+def check_recipes(recipes: Sequence[str], options: Options, as_json: bool, concise: bool, run_code: bool) -> None:
+    """Find the errors in a recipe, without running it.
+
+    Options of the recipe (each `arg` is one: --lr 1e-4) are checked, too. Exit code 1 means that the recipe has
+    errors, 2 that only the command line has.
+    """
     worst = 0
     answers = []
     for word in recipes:
@@ -34,7 +48,7 @@ def check_recipes(recipes: Sequence[str], options: Options, *, as_json: bool, co
             echo(f"{'<stdin>' if word == '-' else visible(word)}: {verdict}{about}")
     if as_json:
         echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=2))
-    return worst
+    sys.exit(worst)
 
 
 def _in_a_line(recipe: Recipe) -> str:

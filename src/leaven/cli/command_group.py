@@ -3,12 +3,31 @@
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from importlib import import_module
 from typing import Any, NoReturn
 
 import click
 
-from leaven.cli.printing import echo_problem
-from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR
+from leaven.cli.exit_codes import CANT_WRITE
+from leaven.cli.printing import fail
+from leaven.terminal.problem import Problem
+
+
+class Later(click.Command):
+    """A command whose module is imported when it is called: all modules together take a second, and lists of commands
+    show only summaries."""
+
+    def __init__(self, name: str, place: str, summary: str) -> None:
+        super().__init__(name, help=summary)
+        self.module, _, self.function = place.partition(":")
+
+
+def imported(command: click.Command) -> click.Command:
+    """The command itself, where it is one for later."""
+    if not isinstance(command, Later):
+        return command
+    found: click.Command = getattr(import_module(f"leaven.cli.{command.module}"), command.function)
+    return found
 
 
 class Commands(click.Group):
@@ -19,7 +38,8 @@ class Commands(click.Group):
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         try:
-            return super().resolve_command(ctx, args)
+            name, command, rest = super().resolve_command(ctx, args)
+            return name, None if command is None else imported(command), rest
         except click.UsageError as problem:
             from leaven.catalog.habits import OTHER_COMMANDS
             from leaven.catalog.lookup import nearest
@@ -45,15 +65,11 @@ class JobCommands(Commands):
 @contextmanager
 def reporting() -> Iterator[None]:
     """Report what can't be done with jobs in a line or two, and exit."""
-    from leaven.jobs.problem import Problem
-
     try:
         yield
     except Problem as problem:
-        echo_problem(problem.headline, problem.help)
-        sys.exit(USAGE_ERROR)
+        fail(problem.headline, problem.help)
     except OSError as problem:
         if problem.filename is None:
             raise
-        echo_problem(f"can't write {problem.filename}: {problem.strerror}")
-        sys.exit(CANT_WRITE)
+        fail(f"can't write {problem.filename}: {problem.strerror}", code=CANT_WRITE)

@@ -10,21 +10,22 @@ from pathlib import Path
 import click
 from click.shell_completion import CompletionItem
 
+from leaven.catalog.card import KINDS
+from leaven.catalog.lookup import names_at_hand
+from leaven.formats.run_folder import unfinished_below
+from leaven.language.source import flag_of
+from leaven.messages.explanations import report_ids
+
 _MOST = 200  # completions
 
 
 def reports_and_cards(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """Report ids first, then everything in the catalog."""
-    from leaven.catalog.card import KINDS
-    from leaven.messages.explanations import report_ids
-
     return _starting([*report_ids(), *_names(*KINDS)], incomplete)
 
 
 def cards(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
     """The names of cards: of one kind, where `--kind` was given before."""
-    from leaven.catalog.card import KINDS
-
     kind = ctx.params.get("kind")
     return _starting(_names(kind) if kind else _names(*KINDS), incomplete)
 
@@ -58,8 +59,6 @@ def folders(ctx: click.Context, param: click.Parameter, incomplete: str) -> list
 
 def unfinished_runs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
     """The runs that can be resumed, in the folder that is written, else in `runs`; any folder where there are none."""
-    from leaven.formats.run_folder import unfinished_below
-
     found = map(str, unfinished_below(Path(os.path.dirname(incomplete) or "runs")))
     return [CompletionItem(run) for run in _starting(found, incomplete)] or folders(ctx, param, incomplete)
 
@@ -80,7 +79,6 @@ def words(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[C
 def recipe_options(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
     """The options that the recipes named so far have by their `arg`s."""
     from leaven.cli.recipe_command import declared, is_recipe
-    from leaven.language.source import flag_of
 
     args = declared(filter(is_recipe, ctx.params.get("words") or ()))
     found = [CompletionItem(flag_of(name), help=arg.help.value if arg.help else None) for name, arg in args.items()]
@@ -88,8 +86,6 @@ def recipe_options(ctx: click.Context, incomplete: str) -> list[CompletionItem]:
 
 
 def _names(*kinds: str) -> list[str]:
-    from leaven.catalog.lookup import names_at_hand
-
     return sorted({name for kind in kinds for name in names_at_hand(kind)})
 
 

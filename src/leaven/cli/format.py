@@ -1,8 +1,11 @@
 """`leaven format`: files rewritten in place, atomically."""
 
 import re
-from collections.abc import Sequence
+import sys
+from difflib import unified_diff
 from pathlib import Path
+
+import click
 
 from leaven.cli.printing import echo, echo_file
 from leaven.cli.recipe_command import open_source, print_reports
@@ -13,9 +16,16 @@ from leaven.language.parser import parse
 from leaven.terminal.visible import visible
 
 
-def format_files(files: Sequence[Path], *, only_check: bool, diff: bool) -> int:
-    """Format each file; returns the exit code."""
-    return max(_one(file, only_check, diff) for file in files)
+@click.command("format")
+@click.argument("files", nargs=-1, required=True, type=click.Path(path_type=Path), metavar="RECIPE...")
+@click.option("--check", "only_check", is_flag=True, help="Change nothing; exit code 1 if a file would change.")
+@click.option("--diff", is_flag=True, help="Print the changes as a diff, and change nothing.")
+def format_files(files: tuple[Path, ...], only_check: bool, diff: bool) -> None:
+    """Format recipes in place.
+
+    Comments and meaning are kept. `-` reads a recipe from standard input and prints it.
+    """
+    sys.exit(max(_one(file, only_check, diff) for file in files))
 
 
 def _one(file: Path, only_check: bool, diff: bool) -> int:
@@ -38,8 +48,6 @@ def _one(file: Path, only_check: bool, diff: bool) -> int:
     if before == formatted:
         return 0
     if diff:
-        from difflib import unified_diff
-
         name = str(file)
         lines = unified_diff(_lines(before), _lines(formatted), name, name, tofiledate="formatted")
         echo_file("".join(line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n" for line in lines))

@@ -5,11 +5,13 @@ import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+import click
+
 from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
 from leaven.catalog.published import library_model
 from leaven.cli.printing import aligned, echo
-from leaven.cli.recipe_command import exit_code, print_reports, source_or_exit
+from leaven.cli.recipe_command import RecipeCommand, exit_code, print_reports, source_or_exit
 from leaven.formats.class_names import published_set
 from leaven.language.source import Source
 from leaven.plan.plan import Plan
@@ -21,11 +23,17 @@ from leaven.rules.inputs import size_of_images
 from leaven.statements.options import Options
 
 
-def print_layers(word: str, options: Options, *, run_code: bool) -> None:
-    """Print the layers of a recipe's model, or of one that the catalog has by that name.
+@click.command("inspect", cls=RecipeCommand)
+@click.option(
+    "--run-code", is_flag=True, help="Import your Python files, to list the layers of a model that they define."
+)
+def print_layers(recipes: list[str], options: Options, run_code: bool) -> None:
+    """List the model's layers.
 
-    Errors elsewhere in the recipe do not matter.
+    Prints the name by which a selector means each layer, its size and cost, and what each phase does to it. The name
+    of a model in place of a RECIPE lists the layers of that model: leaven inspect resnet18
     """
+    word = recipes[0]
     card = None if os.path.lexists(word) or os.path.lexists(f"{word}.leaven") else library_model(word)
     plan, size = None, None
     if card is not None:

@@ -1,129 +1,29 @@
-"""The commands for jobs: `submit`, `jobs`, `coordinator`, `pack`. The work is done by the room `jobs`."""
+"""The commands `jobs`, `coordinator` and `env`. The work is done by the room `jobs`."""
 
+import json
+import os
+import sys
+import time
+from codecs import getincrementaldecoder
+from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
 
-from leaven.cli.command_group import JobCommands, reporting
-from leaven.cli.printing import echo
-from leaven.cli.recipe_command import RecipeCommand
-
-if TYPE_CHECKING:
-    from leaven.jobs.package import Package
-    from leaven.jobs.resources import Resources
-    from leaven.jobs.settings import Settings
-    from leaven.jobs.store.for_users import JobStore
-    from leaven.statements.options import Options
-
-# -- submitting
-
-_RESOURCES = (
-    click.option("--gpus", type=click.IntRange(min=0), help="How many GPUs it needs. [0]"),
-    click.option("--cpus", type=click.IntRange(min=1), help="How many cores it needs. [all, or those of its GPUs]"),
-    click.option("--memory", metavar="SIZE", help="How much memory it needs: 16GB. [not counted]"),
-    click.option("--processes", type=click.IntRange(min=1), help="How many processes train. [1, or one per GPU]"),
-    click.option("--nodes", type=click.IntRange(min=1), help="On how many machines. [1]"),
-    click.option("--time", "length", metavar="TIME", help="Stop each attempt after this time: 90m, 12h. [no limit]"),
-    click.option("--quick", is_flag=True, help="Smoke test: two batches through every phase."),
-)
-
-
-def _with_resources(command: Any) -> Any:
-    for option in reversed(_RESOURCES):
-        command = option(command)
-    return command
-
-
-@click.command(cls=RecipeCommand)
-@click.option("--on", "environment", default="local", metavar="ENV", help="Where it runs: `leaven env list`. [local]")
-@click.option("--priority", type=int, default=0, help="Higher ones start first. [0]")
-@click.option("--retries", type=click.IntRange(min=0), default=2, help="How often it is tried again. [2]")
-@click.option("--after", multiple=True, metavar="JOB", help="Start when this job has succeeded.")
-@click.option("--name", help="The name of the job, and of the run's folder.")
-@click.option("--env", "variables", multiple=True, metavar="NAME=VALUE", help="Set a variable for its program.")
-@click.option("--secret", "secrets", multiple=True, metavar="NAME", help="The same, with a value that is not stored.")
-@click.option("--sweep", is_flag=True, help="Make a job of each trial of the recipe's `sweep`.")
-@_with_resources
-@reporting()
-def submit(
-    recipes: list[str],
-    options: "Options",
-    environment: str,
-    priority: int,
-    retries: int,
-    after: tuple[str, ...],
-    name: str | None,
-    variables: tuple[str, ...],
-    secrets: tuple[str, ...],
-    sweep: bool,
-    quick: bool,
-    **wanted: Any,
-) -> None:
-    """Queue a recipe, to be trained by a coordinator.
-
-    The coordinator starts by itself. A package, written by `leaven pack`, can be given in place of the RECIPE.
-    """
-    from leaven.jobs import coordinator, job_variables, requests
-    from leaven.jobs.package import open_package
-    from leaven.jobs.settings import load_settings
-    from leaven.statements.options import Options
-
-    settings = load_settings()
-    where = requests.environment_of(settings, environment)
-    wanted["cores_per_gpu"] = settings.environments[environment].get("cores_per_gpu")
-    word = recipes[0]
-    if name is not None and name in after:
-        raise requests.RequestError(f"`{name}` can't wait for itself")
-    if word.endswith(".job") and (quick or options != Options()):
-        raise requests.RequestError("a package can't be changed", "pack the recipe with these options: `leaven pack`")
-    if word.endswith(".job"):
-        package = open_package(Path(word))
-        resources = requests.resources(where, package.manifest.resources, **wanted)
-    else:
-        resources = requests.resources(where, **wanted)
-        package = _packed(word, options, resources, is_quick=quick)
-    given = job_variables.parsed(variables)
-    order = requests.Order(package, environment, resources, name, priority, retries, after, sweep, given, secrets)
-    store = requests.open_store(settings)
-    ids = requests.submit(store, settings, [order])
-    coordinator.start(settings)
-    job = store.job(str(ids[-1]))
-    if len(ids) > 1:
-        echo(f"jobs {ids[0]} to {ids[-2]}: the trials of {job.run}")
-    echo(f"job {job.id} ({job.name}) is queued on {environment}; run {job.run}")
-    echo(f"to follow it: leaven jobs logs -f {job.id}")
-
-
-def _packed(word: str, options: "Options", resources: "Resources", *, is_quick: bool) -> "Package":
-    from leaven.cli.run import compile_recipe
-    from leaven.jobs.packing import pack as packing
-
-    source, recipe, plan = compile_recipe(word, options, requires_args=True)
-    return packing(source, recipe, plan, resources, is_quick=is_quick)
-
-
-@click.command(cls=RecipeCommand)
-@click.option("-o", "--package", "file", type=click.Path(path_type=Path), help="Where to write it. [dogs.job]")
-@_with_resources
-@reporting()
-def pack(recipes: list[str], options: "Options", file: Path | None, quick: bool, **wanted: Any) -> None:
-    """Write a job package of a recipe.
-
-    It has the program, the recipe and your Python files in it, and no data. The same recipe always gives the same
-    bytes. `leaven submit dogs.job` runs it.
-    """
-    from leaven.files.atomic_files import write_bytes
-    from leaven.jobs.requests import environment_of
-    from leaven.jobs.requests import resources as wanted_resources
-    from leaven.jobs.settings import load_settings
-
-    resources = wanted_resources(environment_of(load_settings(), "local"), **wanted)
-    package = _packed(recipes[0], options, resources, is_quick=quick)
-    file = file or Path(f"{package.manifest.name}.job")
-    write_bytes(file, package.content)
-    echo(f"{file}: {len(package.members)} files, sha256 {package.hash}")
-
+from leaven.cli.command_group import JobCommands
+from leaven.cli.job_tables import listed, needs_text, when
+from leaven.cli.job_tables import watch as watch_list
+from leaven.cli.printing import aligned, echo, echo_printed
+from leaven.jobs import coordinator as process
+from leaven.jobs import requests, server
+from leaven.jobs.checking import checks
+from leaven.jobs.environments.environment import Unreachable
+from leaven.jobs.printed import read_logs
+from leaven.jobs.progress import progress_text
+from leaven.jobs.settings import Settings, load_settings
+from leaven.jobs.states import ENDED, State, Wanted
+from leaven.jobs.store.for_users import JobStore
+from leaven.terminal.duration_text import duration_text
 
 # -- looking at jobs
 
@@ -140,23 +40,18 @@ def jobs(ctx: click.Context, watch: bool, as_json: bool, is_all: bool) -> None:
     """
     if ctx.invoked_subcommand is not None:
         return
-    from leaven.cli import job_tables
-
     settings, store = _open()
     if watch:
-        job_tables.watch(settings, store)
+        watch_list(settings, store)
     elif as_json:
-        job_tables.print_json(store.jobs())
+        echo("[" + ",\n".join(json.dumps(job.to_json()) for job in store.jobs()) + "]")
     else:
-        job_tables.print_jobs(settings, store, is_all=is_all)
+        echo("\n".join(listed(settings, store, is_all=is_all)))
 
 
-def _open() -> "tuple[Settings, JobStore]":
-    from leaven.jobs.requests import open_store
-    from leaven.jobs.settings import load_settings
-
+def _open() -> tuple[Settings, JobStore]:
     settings = load_settings()
-    return settings, open_store(settings)
+    return settings, requests.open_store(settings)
 
 
 @jobs.command()
@@ -164,10 +59,38 @@ def _open() -> "tuple[Settings, JobStore]":
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def show(word: str, as_json: bool) -> None:
     """Print what is known of a job, with its attempts."""
-    from leaven.cli import job_tables
-
     _, store = _open()
-    job_tables.print_job(store, store.job(word), as_json=as_json)
+    job = store.job(word)
+    if as_json:
+        echo(json.dumps(store.described(job.id), indent=1))
+        return
+    attempts, after = store.attempts(job.id), store.after(job.id)
+    asked = {Wanted.STOP: ", to be cancelled", Wanted.PAUSE: ", to be paused"}.get(job.wanted, "")
+    is_going = job.state not in ENDED and not job.is_paused
+    rows = [
+        ["job", f"{job.id} ({job.name})"],
+        ["state", job.shown_state + (asked if is_going else "") + (f": {job.reason}" if job.reason else "")],
+        *([["waits", job.waits]] if job.waits else []),
+        ["run", job.run],
+        ["where", f"{job.environment}: {needs_text(job)}"],
+        ["priority", str(job.priority)],
+        ["retries", f"{min(job.failures, job.retries)} of {job.retries} used"],
+        ["submitted", f"{when(job.submitted)} by {job.owner}"],
+        *([["after", ", ".join(map(str, after))]] if after else []),
+        *([["progress", progress_text(job.progress)]] if job.progress else []),
+        ["package", job.package],
+    ]
+    echo("\n".join(aligned(rows)))
+    if attempts:
+        table = [["attempt", "started", "time", "outcome", "why"]]
+        for one in attempts:
+            end = one.ended or time.time()
+            took = duration_text(end - one.started) if one.started else ""
+            outcome = one.outcome.value if one.outcome else "under way"
+            table.append([str(one.number), when(one.started) if one.started else "", took, outcome, one.reason])
+        echo("\n" + "\n".join(aligned(table)))
+    told = [[when(one.at), one.actor, one.what, one.detail] for one in store.events(job.id)]
+    echo("\n" + "\n".join(aligned([["when", "who", "what", ""], *told])))
 
 
 @jobs.command()
@@ -176,10 +99,28 @@ def show(word: str, as_json: bool) -> None:
 @click.option("--attempt", type=click.IntRange(min=1), help="Only of this attempt. [all]")
 def logs(word: str, follow: bool, attempt: int | None) -> int:
     """Print what a job has printed."""
-    from leaven.cli import job_tables
-
     settings, store = _open()
-    return job_tables.print_logs(settings, store, store.job(word), follow=follow, attempt=attempt)
+    job = store.job(word)
+    shown: set[int] = set()
+    decoder = getincrementaldecoder("utf-8")(errors="replace")  # a chunk may end within a character
+    for chunk in read_logs(settings, store, job, follows=follow, attempt=attempt):
+        if chunk.problem:
+            echo(chunk.problem, err=True)
+            continue
+        if chunk.attempt not in shown and attempt is None and len(store.attempts(job.id)) > 1:
+            echo(f"--- attempt {chunk.attempt}", err=True)
+        shown.add(chunk.attempt)
+        if text := decoder.decode(chunk.text):
+            sys.stdout.flush()
+            echo_printed(text)
+        if not os.isatty(1):
+            sys.stdout.flush()
+    job = store.job(str(job.id))
+    if not shown:
+        echo(f"{job.name} has not been started: it is {job.shown_state}", err=True)
+    if follow:
+        echo(f"{job.name}: {job.shown_state}{f' ({job.reason})' if job.reason else ''}", err=True)
+    return int(follow and job.state in ENDED and job.state is not State.SUCCEEDED)
 
 
 def _command(name: str, doing: str, text: str) -> None:
@@ -188,12 +129,10 @@ def _command(name: str, doing: str, text: str) -> None:
     @jobs.command(name, help=text)
     @click.argument("words", nargs=-1, required=True, metavar="JOB...")
     def ask(words: tuple[str, ...]) -> None:
-        from leaven.jobs import coordinator, requests
-
         settings, store = _open()
         found = [store.job(word) for word in words]
         getattr(requests, name)(store, found)
-        coordinator.start(settings)
+        process.start(settings)
         for job in found:
             echo(f"{doing} {job.name}")
 
@@ -209,12 +148,10 @@ _command("retry", "retrying", "Retry jobs that have failed, were lost or cancell
 @click.argument("number", metavar="N", type=int)
 def priority(word: str, number: int) -> None:
     """Change the priority of a job: higher ones start first. A negative one needs `--` before it."""
-    from leaven.jobs import coordinator
-
     settings, store = _open()
     job = store.job(word)
     store.set_priority([job.id], number)
-    coordinator.start(settings)
+    process.start(settings)
     echo(f"{job.name} has priority {number}")
 
 
@@ -224,8 +161,6 @@ def priority(word: str, number: int) -> None:
 @click.option("--force", is_flag=True, help="Also jobs that have not ended: end what can be ended of them.")
 def clean(words: tuple[str, ...], is_all: bool, force: bool) -> None:
     """Forget jobs that have ended, with their logs; their runs stay. Name them, or use --all."""
-    from leaven.jobs import requests
-
     if bool(words) == is_all:
         raise click.UsageError("give the jobs to forget, or --all")
     if force and is_all:
@@ -253,8 +188,6 @@ def coordinator() -> None:
 @click.option("--foreground", is_flag=True, help="Stay in this process: for services.")
 def start(foreground: bool) -> None:
     """Start a coordinator that stays."""
-    from leaven.jobs import coordinator as process
-
     settings, store = _open()
     if process.is_running(settings):
         echo("a coordinator is running already")
@@ -277,9 +210,6 @@ def serve(host: str, port: int, names: tuple[str, ...]) -> None:
     Every request needs a token: that of LEAVEN_TOKEN, or one that is written to the folder of jobs. `leaven coordinator
     token` prints it.
     """
-    from leaven.jobs import server
-    from leaven.jobs.settings import load_settings
-
     server.serve(load_settings(), host, port, echo, names)
 
 
@@ -287,17 +217,12 @@ def serve(host: str, port: int, names: tuple[str, ...]) -> None:
 @click.option("--renew", is_flag=True, help="Make a new one; servers that are running take it at once.")
 def token(renew: bool) -> None:
     """Print the token of the HTTP API. Anyone who has it can run programs as you."""
-    from leaven.jobs import server
-    from leaven.jobs.settings import load_settings
-
     echo(server.read_token(load_settings(), renew=renew))
 
 
 @coordinator.command()
 def stop() -> None:
     """Stop the coordinator. Jobs that are running go on, and the next one takes them over."""
-    from leaven.jobs import coordinator as process
-
     settings, store = _open()
     echo("stopped" if process.stop(settings, store) else "no coordinator is running")
 
@@ -306,10 +231,26 @@ def stop() -> None:
 @click.option("--json", "as_json", is_flag=True, help="Print it as JSON.")
 def status(as_json: bool) -> int:
     """Print whether a coordinator is running, where, and how many jobs there are."""
-    from leaven.cli import job_tables
-
     settings, store = _open()
-    return job_tables.print_status(settings, store, as_json=as_json)
+    found, counts = process.status(settings, store), store.counts()
+    problems = process.problems(settings, store)
+    if as_json:
+        told: dict[str, object] = {"coordinator": found, "problems": problems, "folder": str(settings.folder)}
+        told["jobs"] = {state.value: count for state, count in counts.items()}
+        told["environments"] = [asdict(one) for one in store.environments()]
+        echo(json.dumps(told, indent=1))
+        return 0 if found is not None else 1
+    if found is None:
+        echo("no coordinator is running")
+    else:
+        since = f" since {when(float(str(found['since'])))}" if "since" in found else ""
+        leads = "" if found["leads"] else "; another one leads the store"
+        echo(f"running{since} on {found.get('host', '?')}, process {found.get('pid', '?')}{leads}")
+        for problem in problems:
+            echo(problem)
+    shown = ", ".join(f"{counts[state]:,} {state.value}" for state in State if state in counts)
+    echo(f"jobs: {shown or 'none'}\nfolder: {settings.folder}")
+    return 0 if found is not None else 1
 
 
 @coordinator.command()
@@ -322,8 +263,6 @@ def quota(user: str | None, **limits: int | None) -> None:
 
     Without a limit, the quota of USER is removed.
     """
-    from leaven.jobs import requests
-
     _, store = _open()
     if user is not None:
         requests.set_quota(store, user, limits)
@@ -335,8 +274,6 @@ def quota(user: str | None, **limits: int | None) -> None:
 @click.argument("file", type=click.Path(path_type=Path))
 def backup(file: Path) -> None:
     """Write a copy of the store of jobs to FILE, also while a coordinator is running."""
-    from leaven.jobs import requests
-
     _, store = _open()
     count = requests.backup(store, file)
     echo(f"{file}: {count:,} job{'s' * (count != 1)}")
@@ -347,8 +284,46 @@ def backup(file: Path) -> None:
 @click.option("--replace", "replaces", is_flag=True, help="Also if the store has jobs, which are lost.")
 def restore(file: Path, replaces: bool) -> None:
     """Fill the store of jobs with a copy that `leaven coordinator backup` wrote."""
-    from leaven.jobs import requests
-
     settings, store = _open()
     count = requests.restore(store, settings, file, replaces=replaces)
     echo(f"restored {count:,} job{'s' * (count != 1)}")
+
+
+# -- environments
+
+
+@click.group(cls=JobCommands)
+def env() -> None:
+    """List and check the environments where jobs can run.
+
+    They are defined in leaven.toml of the project, or in the user's configuration.
+    """
+
+
+@env.command("list")
+def list_environments() -> None:
+    """List the environments."""
+    settings = load_settings()
+    rows = [["name", "kind", "has"]]
+    for name, given in settings.environments.items():
+        try:
+            capacity = requests.environment_of(settings, name).capacity()
+            has = str(capacity) if capacity is not None else "a queue of its own"
+        except Unreachable as problem:
+            has = f"does not answer: {problem}"
+        rows.append([name, given["kind"], has])
+    echo("\n".join(aligned(rows)))
+
+
+@env.command()
+@click.argument("name", metavar="ENV")
+def check(name: str) -> int:
+    """Find out what is missing to use an environment, and run a tiny job in it."""
+    is_right = True
+    for found in checks(load_settings(), name):
+        echo(f"{'ok     ' if found.is_right else 'missing'}  {found.what}: {found.found}")
+        if found.help:
+            echo(f"         {found.help}")
+        is_right &= found.is_right
+    echo(f"{name} can be used" if is_right else f"{name} can't be used")
+    return 0 if is_right else 1

@@ -1,12 +1,16 @@
 """`leaven look`: what a recipe trains on, as a picture."""
 
 import os
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any
 
-from leaven.cli.printing import echo, echo_problem
-from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR
+import click
+
+from leaven.cli.exit_codes import CANT_WRITE
+from leaven.cli.printing import echo, fail
+from leaven.cli.recipe_command import RecipeCommand
 from leaven.cli.run import compile_recipe
 from leaven.pictures.batch import draw_batch
 from leaven.pictures.figure import CantDraw, check_installed, format_of
@@ -16,35 +20,42 @@ if TYPE_CHECKING:
     from leaven.lab.look import SplitName
     from leaven.plan.plan import Plan
 
+_PATH = click.Path(path_type=Path)
 
-def draw_look(word: str, options: Options, file: Path | None, split: "SplitName", epoch: int) -> int:
-    """Draw the first batch of a recipe and a sample after each transform, or print its texts; the exit code."""
+
+@click.command("look", cls=RecipeCommand)
+@click.option("-o", "--picture", "file", type=_PATH, help="Where to draw it. [beside the recipe: dogs_look.png]")
+@click.option("--split", type=click.Choice(["train", "val", "test"]), default="train", help="Which split. [train]")
+@click.option("--epoch", type=click.IntRange(min=1), default=1, help="Of which epoch the first batch is drawn. [1]")
+def draw_look(recipes: list[str], options: Options, file: Path | None, split: "SplitName", epoch: int) -> None:
+    """Draw what a recipe trains on.
+
+    The picture has a sample after each of its transforms, and the first batch with its labels, as a run trains on it.
+    Needs matplotlib: pip install matplotlib. Of texts, the tokens of the first batch are printed.
+    """
+    word = recipes[0]
     plan = compile_recipe(word, options, requires_args=True)[2]
     if plan.data.eval.is_tokenizing and file is None:
         lines = _seen(plan, split, epoch)
         echo("\n".join(lines or ()))
-        return 0 if lines is not None else 1
+        sys.exit(0 if lines is not None else 1)
     recipe = Path("recipe" if word == "-" else word)
     file = file or recipe.with_name(f"{recipe.stem}_look.png")
     try:
         format_of(file)
         check_installed("`leaven look`")
     except CantDraw as problem:
-        echo_problem(str(problem))
-        return USAGE_ERROR
+        fail(str(problem))
     if plan.data.eval.is_tokenizing:
-        echo_problem("texts are printed, not drawn; leave out -o")
-        return USAGE_ERROR
+        fail("texts are printed, not drawn; leave out -o")
     sections = _seen(plan, split, epoch)
     if sections is None:
-        return 1
+        sys.exit(1)
     try:
         draw_batch(sections, file)
     except OSError as problem:
-        echo_problem(f"can't write {file}: {problem.strerror}")
-        return CANT_WRITE
+        fail(f"can't write {file}: {problem.strerror}", code=CANT_WRITE)
     echo(file)
-    return 0
 
 
 def _seen(plan: "Plan", split: "SplitName", epoch: int) -> Any:

@@ -9,28 +9,59 @@ from typing import Any
 import click
 
 from leaven.cli.printing import echo, echo_file
+from leaven.cli.recipe_command import print_reports
 from leaven.files.atomic_files import write_text
 from leaven.first.folders import FolderLook, file_name_for
 from leaven.first.options import Guess, NotUnderstood, TableOptions
 from leaven.first.places import Look, look_at
 from leaven.first.recipes import EPOCHS, first_recipe, suggested_models
 from leaven.first.table import TableLook
+from leaven.language.source import Source
+from leaven.rules.checker import check
 from leaven.terminal.commands import typed
 
 STANDARD_OUTPUT = "-"
 
 
+@click.command("new")
+@click.argument("folder", required=False, type=click.Path())
+@click.option("--model", help="The model to start from, as in a recipe: resnet18, torchvision.vgg16, …")
+@click.option("--epochs", type=click.IntRange(min=1), help="How many epochs to train.")
+@click.option("-o", "--output", type=click.Path(), help="Where to write the recipe; - prints it.")
+@click.option("--scratch", is_flag=True, help="Train from scratch instead of starting from trained weights.")
+@click.option("--force", is_flag=True, help="Overwrite an existing recipe.")
+@click.option("--text", multiple=True, metavar="COLUMN", help="The column of a table (or two) with the texts.")
+@click.option("--image", metavar="COLUMN", help="The column of a table with the paths of images.")
+@click.option("--root", type=click.Path(), help="Where the paths in a table start.")
+@click.option("--label", metavar="COLUMN", help="The column with the class.")
+@click.option("--labels", multiple=True, metavar="COLUMN", help="The column (or columns) with several labels per row.")
+@click.option("--target", metavar="COLUMN", help="The column with a number to predict.")
+@click.option("--decimal", type=click.Choice([".", ","]), help="The decimal mark of numbers to predict.")
+@click.option("--header/--no-header", default=None, help="Whether the first line of a table names its columns.")
+@click.option("--columns", metavar="NAMES", help="Names for the columns of a table without a header: label,title,text")
+@click.option("--separator", metavar="TEXT", help="The character between columns; \\t is a tab.")
+@click.option("--quote", metavar="TEXT", help="The character around cells; none: quotes are part of the text.")
+@click.option("--encoding", help="The encoding of a table, such as cp1252.")
 def write_first_recipe(
     folder: str | None,
-    options: TableOptions,
-    *,
     model: str | None,
     epochs: int | None,
     output: str | None,
     scratch: bool,
     force: bool,
+    columns: str | None,
+    separator: str | None,
+    **about_table: Any,
 ) -> None:
-    """Write the recipe; ask for what was not given, if there is a terminal to ask in."""
+    """Write a first recipe for a folder of images or texts, or for a table.
+
+    The folder has one sub-folder per class, or train/ and val/ that have those; or it has tables, train.csv and
+    test.csv. A table (.csv, .tsv, .jsonl, .parquet, or a text file of any name) has texts or the paths of images in one
+    column, and labels in another. What was understood is printed; in a terminal, it asks where it is not sure.
+    """
+    names = tuple(name.strip() for name in columns.split(",")) if columns else ()
+    mark = separator.replace("\\t", "\t") if separator else None
+    options = TableOptions(**about_table, columns=names, separator=mark)
     is_printed = output == STANDARD_OUTPUT
     target = None if output is None else _target(output, force)  # refused before any question
     can_ask = sys.stdin is not None and sys.stdin.isatty() and sys.stdout.isatty()
@@ -90,10 +121,6 @@ def _answered(guess: Guess, options: TableOptions, *, err: bool) -> TableOptions
 
 def _write(text: str, target: Path, *, is_printed: bool) -> None:
     """Write the recipe if it has no errors; an unknown model is reported before."""
-    from leaven.cli.recipe_command import print_reports
-    from leaven.language.source import Source
-    from leaven.rules.checker import check
-
     checked = check(Source(str(target), text, target.parent))
     if checked.recipe is None:
         print_reports([d for d in checked.diagnostics if d.is_error], err=True)

@@ -7,10 +7,11 @@ import json
 import sys
 from collections.abc import Container, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NoReturn
 
 import click
 
+from leaven.cli.exit_codes import USAGE_ERROR
 from leaven.terminal.visible import visible_lines, visible_output
 
 
@@ -24,6 +25,12 @@ def echo_problem(headline: str, help: str = "") -> None:
     echo(f"error: {headline}", err=True)
     if help:
         echo(f"help: {help}", err=True)
+
+
+def fail(headline: str, help: str = "", *, code: int = USAGE_ERROR) -> NoReturn:
+    """Print what can't be done, and exit."""
+    echo_problem(headline, help)
+    sys.exit(code)
 
 
 def aligned(rows: Sequence[Sequence[str]], numbers: Container[int] = ()) -> list[str]:

@@ -5,25 +5,30 @@ import shlex
 import sys
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
+from leaven.catalog.habits import OTHER_OPTIONS, RECIPE_OPTIONS
+from leaven.catalog.lookup import nearest
 from leaven.cli import completion
+from leaven.cli.exit_codes import RECIPE_ERROR, USAGE_ERROR
 from leaven.cli.printing import echo_painted
-from leaven.language.source import flag_of
-
-if TYPE_CHECKING:
-    from leaven.language import syntax
-    from leaven.language.diagnostics import Diagnostic
-    from leaven.language.source import Source
-    from leaven.recipe.recipe import Recipe
-    from leaven.statements.options import Options
-
-RECIPE_ERROR = 1
-USAGE_ERROR = 2
-CANT_WRITE = 74  # EX_IOERR of sysexits.h
+from leaven.language import syntax
+from leaven.language.diagnostics import Diagnostic, Severity, error
+from leaven.language.fixes import Fix
+from leaven.language.report import render_concise, render_full
+from leaven.language.source import Source, SourceKind, flag_of
+from leaven.language.source_files import decode, read_source
+from leaven.messages.habits import is_known
+from leaven.messages.options import option_for_argument
+from leaven.recipe.recipe import Recipe
+from leaven.rules.checker import check
+from leaven.statements.assemble import assemble
+from leaven.statements.edited_options import options_of
+from leaven.statements.options import Options
+from leaven.terminal.colors import wants_color
 
 _COMMON = (
     click.Option(["--set", "settings"], multiple=True, metavar="STATEMENT.ARGUMENT=VALUE", help="Change any argument."),
@@ -60,8 +65,6 @@ class RecipeCommand(click.Command):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: click.Context) -> Any:
-        from leaven.statements.options import Options
-
         given = ctx.params
         recipes, args = _sort_words(given.pop("words"))
         _refuse_habits(ctx, recipes, args)
@@ -84,9 +87,6 @@ class RecipeCommand(click.Command):
         dashed = [word for word in recipes if word.startswith("-") and word != "-" and not Path(word).exists()]
         if not dashed and (not args or not all(map(_can_be_read_again, recipes))):  # the checker reports these too
             return
-        from leaven.catalog.lookup import nearest
-        from leaven.messages.habits import is_known
-
         known = [flag_of(name) for name in declared(recipes)]
         options = [name for param in self.get_params(ctx) for name in param.opts if name.startswith("--")]
         unknown = [flag_of(arg) for arg in args if flag_of(arg) not in known and not is_known(arg)]
@@ -121,8 +121,6 @@ def _refuse_habits(ctx: click.Context, words: Sequence[str], args: Mapping[str, 
     other = [word for word in words if not is_recipe(word) and word != "-" and not os.path.exists(word)]
     if not other and not args:
         return
-    from leaven.catalog.habits import OTHER_OPTIONS, RECIPE_OPTIONS
-
     recipes = [word for word in (*words, *args.values()) if is_recipe(word)]
     known = declared(recipes) if recipes else {}
     flags = [flag_of(name) for name in args if name not in known]
@@ -141,12 +139,6 @@ def _refuse_habits(ctx: click.Context, words: Sequence[str], args: Mapping[str, 
 
 def _as_option(word: str, recipe: str) -> str | None:
     """The option that sets what another tool sets by `epochs=3` or `optimizer.lr=1e-3`, if one does."""
-    from leaven.language.fixes import Fix
-    from leaven.messages.options import option_for_argument
-    from leaven.rules.checker import check
-    from leaven.statements.assemble import assemble
-    from leaven.statements.edited_options import options_of
-
     name, _, value = word.lstrip("+~").partition("=")
     source = source_or_exit(recipe)
     statements, last = assemble(source).statements, name.rpartition(".")[2]
@@ -158,18 +150,15 @@ def _as_option(word: str, recipe: str) -> str | None:
     )
 
 
-def _help_row(name: str, arg: "syntax.Arg") -> tuple[str, str]:
+def _help_row(name: str, arg: syntax.Arg) -> tuple[str, str]:
     """`--lr FLOAT` and its help."""
     takes = f"[{'|'.join(arg.values)}]" if arg.choices else arg.type.path.upper()
     default = f"[default: {arg.default.span.text}]" if arg.default else "[required]"
     return f"{flag_of(name)} {takes}", f"{arg.help.value}  {default}" if arg.help else default
 
 
-def declared(recipes: Iterable[str]) -> "dict[str, syntax.Arg]":
+def declared(recipes: Iterable[str]) -> dict[str, syntax.Arg]:
     """The `arg`s of some recipes, with those of the recipes that they extend."""
-    from leaven.language.source import Source
-    from leaven.statements.assemble import assemble
-
     found: dict[str, syntax.Arg] = {}
     for recipe in recipes:
         source = open_source(recipe) if _can_be_read_again(recipe) else None
@@ -205,12 +194,8 @@ def _can_be_read_again(word: str) -> bool:
     return word != "-" and os.path.isfile(word)
 
 
-def open_source(word: str) -> "Source | Diagnostic":
+def open_source(word: str) -> Source | Diagnostic:
     """The recipe that an argument names; `-` is standard input."""
-    from leaven.language.diagnostics import error
-    from leaven.language.source import SourceKind
-    from leaven.language.source_files import decode, read_source
-
     if word != "-":
         return read_source(Path(word), word)
     if sys.stdin is None or sys.stdin.closed:
@@ -222,10 +207,8 @@ def open_source(word: str) -> "Source | Diagnostic":
     return decode(content, "<stdin>", Path(), SourceKind.INPUT)
 
 
-def source_or_exit(word: str) -> "Source":
+def source_or_exit(word: str) -> Source:
     """The recipe that an argument names; where it can't be read, prints the report and exits."""
-    from leaven.language.source import Source
-
     source = open_source(word)
     if isinstance(source, Source):
         return source
@@ -233,10 +216,8 @@ def source_or_exit(word: str) -> "Source":
     sys.exit(RECIPE_ERROR)
 
 
-def exit_code(diagnostics: Sequence["Diagnostic"]) -> int:
+def exit_code(diagnostics: Sequence[Diagnostic]) -> int:
     """0 without errors; 2 where every error is in the command line; else 1."""
-    from leaven.language.source import SourceKind
-
     errors = [diagnostic for diagnostic in diagnostics if diagnostic.is_error]
     if not errors:
         return 0
@@ -244,12 +225,8 @@ def exit_code(diagnostics: Sequence["Diagnostic"]) -> int:
     return USAGE_ERROR if all(in_options) else RECIPE_ERROR
 
 
-def print_reports(diagnostics: Sequence["Diagnostic"], *, err: bool = False, concise: bool = False) -> None:
+def print_reports(diagnostics: Sequence[Diagnostic], *, err: bool = False, concise: bool = False) -> None:
     """Each report in full, notes on one line."""
-    from leaven.language.diagnostics import Severity
-    from leaven.language.report import render_concise, render_full
-    from leaven.terminal.colors import wants_color
-
     color = wants_color(sys.stderr if err else sys.stdout)
     for diagnostic in diagnostics:
         if concise or diagnostic.severity is Severity.NOTE:
@@ -258,11 +235,8 @@ def print_reports(diagnostics: Sequence["Diagnostic"], *, err: bool = False, con
             echo_painted(render_full(diagnostic, color=color) + "\n", err=err, color=color)
 
 
-def report_and_exit(word: str, options: "Options") -> "Recipe":
+def report_and_exit(word: str, options: Options) -> Recipe:
     """The checked recipe; where there are errors, prints them and exits."""
-    from leaven.language.diagnostics import Severity
-    from leaven.rules.checker import check
-
     checked = check(source_or_exit(word), options)
     print_reports([d for d in checked.diagnostics if d.severity is not Severity.NOTE], err=True)
     if checked.recipe is None:

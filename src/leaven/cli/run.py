@@ -11,8 +11,10 @@ from typing import NoReturn
 
 import click
 
-from leaven.cli.printing import echo, echo_file, echo_painted, echo_problem
-from leaven.cli.recipe_command import CANT_WRITE, USAGE_ERROR, exit_code, print_reports, source_or_exit
+from leaven.cli import completion
+from leaven.cli.exit_codes import CANT_WRITE
+from leaven.cli.printing import echo, echo_file, echo_painted, fail
+from leaven.cli.recipe_command import RecipeCommand, exit_code, print_reports, source_or_exit
 from leaven.files.atomic_files import write_text
 from leaven.formats import run_folder, sweep_folder
 from leaven.formats.python_modules import libraries_hidden_in
@@ -38,25 +40,33 @@ from leaven.terminal.commands import to_finish, to_peek, to_resume
 from leaven.terminal.width import width_of
 
 
-def print_plan(word: str, options: Options) -> None:
-    _, recipe, plan = compile_recipe(word, options)
+@click.command("plan", cls=RecipeCommand)
+def print_plan(recipes: list[str], options: Options) -> None:
+    """Print what a recipe does, step by step, and why."""
+    _, recipe, plan = compile_recipe(recipes[0], options)
     costs = expected_costs(plan, size_of_images(recipe.data))
     color = wants_color(sys.stdout)
     echo_painted(explain(plan, width_of(sys.stdout), color, costs), nl=False, color=color)
 
 
-def write_program(word: str, options: Options, output: Path | None, *, is_standalone: bool) -> None:
-    """Print the program, or write it to a file."""
+@click.command("generate", cls=RecipeCommand)
+@click.option("-o", "--program", type=click.Path(path_type=Path), help="Write it to a file, such as train.py.")
+@click.option("--standalone", "is_standalone", is_flag=True, help="Write a program that runs without Leaven.")
+def write_program(recipes: list[str], options: Options, program: Path | None, is_standalone: bool) -> None:
+    """Print the PyTorch program of a recipe.
+
+    It is the program that `leaven run` runs.
+    """
     from leaven.program.standalone import obstacles, standalone
 
-    output = None if str(output) == "-" else output
+    output = None if str(program) == "-" else program
     file, folder = (output.name, output.parent) if output is not None else ("program.py", Path())
-    source = source_or_exit(word)
+    source = source_or_exit(recipes[0])
     start = folder if move_together(folder, source.folder) else source.folder
     with started_in(start):
         plan = _compiled(source, options)[1]
     if is_standalone and (found := obstacles(plan)):
-        _fail(f"there can't be a standalone program of this recipe: {found[0]}; the normal program can")
+        fail(f"there can't be a standalone program of this recipe: {found[0]}; the normal program can")
     text = standalone(plan, file) if is_standalone else emit(plan, file)
     if output is None:
         echo_file(text)
@@ -64,7 +74,7 @@ def write_program(word: str, options: Options, output: Path | None, *, is_standa
     try:
         write_text(output, text)
     except OSError as problem:
-        _fail(f"can't write {output}: {problem.strerror}", code=CANT_WRITE)
+        fail(f"can't write {output}: {problem.strerror}", code=CANT_WRITE)
     hidden = libraries_hidden_in(output.parent)
     echo(f"{output}: {_command(output, start, 'python -P' if hidden else 'python')} trains", err=True)
     if hidden:
@@ -81,20 +91,25 @@ def _command(program: Path, start: Path, python: str) -> str:
     return f"`cd {shlex.quote(str(start))} && {python} {shlex.quote(file)}`"
 
 
+@click.command("run", cls=RecipeCommand)
+@click.option("--quick", "is_quick", is_flag=True, help="Smoke test: two batches through every phase, in seconds.")
+@click.option("--name", help="The name of the run's folder. [the time]")
+@click.option("--from", "from_phase", metavar="PHASE", help="Start at this phase, with the weights of an earlier run.")
+@click.option("--of", metavar="RUN", help="With --from: that earlier run. [the newest]")
 def start_run(
-    word: str, options: Options, *, is_quick: bool, name: str | None, from_phase: str | None, of: str | None
+    recipes: list[str], options: Options, is_quick: bool, name: str | None, from_phase: str | None, of: str | None
 ) -> NoReturn:
-    """Write the program into a new run folder, and replace this process with it."""
-    source, recipe, plan = compile_recipe(word, options, requires_args=True)
+    """Check a recipe, compile it, and train."""
+    source, recipe, plan = compile_recipe(recipes[0], options, requires_args=True)
     try:
         folder, flags = new_run(source, recipe, plan, is_quick=is_quick, name=name, from_phase=from_phase, of=of)
     except StartError as problem:
-        _fail(problem.headline, problem.help)
+        fail(problem.headline, problem.help)
     except OSError as problem:
         there = problem.filename
         if name is not None and isinstance(problem, FileExistsError) and os.path.isdir(there):
-            _fail(f"{there} exists already; choose another name, or resume it: {to_resume(there)}")
-        _fail(f"can't write to {plan.output.text}: {problem.strerror}", code=CANT_WRITE)
+            fail(f"{there} exists already; choose another name, or resume it: {to_resume(there)}")
+        fail(f"can't write to {plan.output.text}: {problem.strerror}", code=CANT_WRITE)
     if plan.sweep is not None:
         echo(f"sweep {folder}")
         _sweep(folder, run_sweep)
@@ -116,8 +131,20 @@ def _compiled(source: Source, options: Options, *, requires_args: bool = False) 
     return compiled.recipe, compiled.plan
 
 
+@click.command("resume")
+@click.argument(
+    "folder",
+    metavar="RUN",
+    type=click.Path(path_type=Path, file_okay=False),
+    shell_complete=completion.unfinished_runs,
+)
+@click.option("--epochs", metavar="+N", help="Train a finished run for N more epochs.")
+@click.option("--devices", type=click.IntRange(min=1), metavar="N", help="Train on another number of devices.")
 def resume_run(folder: Path, epochs: str | None, devices: int | None) -> NoReturn:
-    """Continue a run from its last checkpoint, or for some further epochs, on as many devices as before or others."""
+    """Resume an interrupted run, or train a finished one further.
+
+    RUN is the folder of a run; of a folder of runs, the newest is used.
+    """
     folder = _run_meant(folder)
     _refuse_in_progress(folder)
     more = _more_epochs(epochs)
@@ -126,23 +153,33 @@ def resume_run(folder: Path, epochs: str | None, devices: int | None) -> NoRetur
     is_sweep = sweep_folder.is_sweep(folder)
     if more and is_sweep:
         trial = sweep_folder.best_trial(folder) or folder / "trial-01"
-        _fail(f"{folder} is a sweep; one of its trials can be trained further: {to_resume(trial)} --epochs +{more}")
+        fail(f"{folder} is a sweep; one of its trials can be trained further: {to_resume(trial)} --epochs +{more}")
     if more and was_quick:
-        _fail(f"{folder} was a smoke test; it can't be trained further")
+        fail(f"{folder} was a smoke test; it can't be trained further")
     if not more and run_folder.is_finished(folder) and run_folder.is_trained(folder):
         how = "" if was_quick or is_sweep else f"; `{to_resume(folder)} --epochs +10` trains it further"
         echo(f"{folder} is finished{how}")
         sys.exit(0)
     if is_sweep and devices:
-        _fail(f"{folder} is a sweep; its trials train on the devices that the recipe names")
+        fail(f"{folder} is a sweep; its trials train on the devices that the recipe names")
     if is_sweep:
         _sweep(_return_to_start(folder), run_sweep)
     further = ["--more-epochs", str(more)] if more else []
     _become(_return_to_start(folder), [*further, *(["--devices", str(devices)] if devices else [])])
 
 
+@click.command("finish")
+@click.argument("place", metavar="RUN", type=click.Path(path_type=Path), shell_complete=completion.unfinished_runs)
+@click.option("-o", "--output", type=click.Path(path_type=Path), help="Write only this bundle; the run may go on.")
 def finish_run(place: Path, output: Path | None) -> NoReturn:
-    """Save the best epoch so far of a run, or a checkpoint in its folder, and train no further."""
+    """Save the model of a run that was stopped.
+
+    RUN is the folder of a run; of a folder of runs, the newest is used. Its best epoch so far is measured on the test
+    split and saved as model.bundle. `leaven resume` can still train the rest.
+
+    With --output, only that file is written, without test scores: so the model of a run that is still going can be
+    tried. A checkpoint in the folder of a run, such as last.ckpt or phase1.ckpt, means its weights.
+    """
     is_checkpoint = place.suffix == ".ckpt" and place.is_file()
     folder = _run_meant(place.parent if is_checkpoint else place)
     checkpoint = [place.name] if is_checkpoint else []
@@ -172,13 +209,13 @@ def _sweep(folder: Path, run: Callable[[Path, str], None]) -> NoReturn:
         echo(f"to resume: {to_resume(folder)}{use}", err=True)
         sys.exit(INTERRUPTED)
     except ProgramFailed as failure:
-        _fail(failure.headline, failure.help, code=1)
+        fail(failure.headline, failure.help, code=1)
     sys.exit(0)
 
 
 def _refuse_in_progress(folder: Path) -> None:
     if is_in_progress(folder):
-        _fail(f"{folder} is still running", f"to save its best epoch so far: {to_peek(folder)}")
+        fail(f"{folder} is still running", f"to save its best epoch so far: {to_peek(folder)}")
 
 
 def _return_to_start(folder: Path) -> Path:
@@ -192,7 +229,7 @@ def _run_meant(folder: Path) -> Path:
     """The folder of a run, given by itself or by that of several runs."""
     program = run_folder.newest(folder, run_folder.PROGRAM)
     if program is None:
-        _fail(*run_folder.not_a_run(folder))
+        fail(*run_folder.not_a_run(folder))
     return program.parent
 
 
@@ -217,8 +254,3 @@ def _become(folder: Path, flags: list[str]) -> NoReturn:
 def _typed() -> str:
     """The command as it was typed."""
     return shlex.join(["leaven", *sys.argv[1:]])
-
-
-def _fail(headline: str, help: str = "", *, code: int = USAGE_ERROR) -> NoReturn:
-    echo_problem(headline, help)
-    sys.exit(code)

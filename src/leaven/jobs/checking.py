@@ -8,8 +8,7 @@ from pathlib import Path
 
 from leaven.formats import run_folder
 from leaven.formats.installed_versions import leaven_version
-from leaven.jobs.environments.environment import Check, Environment, Refused, Status, Task, Unreachable
-from leaven.jobs.environments.logs import PIECE, Position
+from leaven.jobs.environments.environment import PIECE, Check, Environment, Position, Refused, Status, Task, Unreachable
 from leaven.jobs.manifest import Manifest
 from leaven.jobs.package import make_package, unpack
 from leaven.jobs.requests import environment_of

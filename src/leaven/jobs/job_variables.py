@@ -14,8 +14,8 @@ from pathlib import Path
 from leaven.files.regular import open_regular
 from leaven.formats.run_folder import PACKED_BY
 from leaven.jobs.attempt_processes import ATTEMPT
-from leaven.jobs.problem import Problem
 from leaven.jobs.supervisor import PRIVATE, TELL
+from leaven.terminal.problem import Problem
 
 FILE = "secrets.toml"
 JOB = "LEAVEN_JOB"  # the variable with the number of the job

@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
-from leaven.jobs.problem import Problem
 from leaven.jobs.resources import Resources, out_of_range
 from leaven.jobs.states import Entry
+from leaven.terminal.problem import Problem
 
 FORMAT = 1
 MANIFEST = "job.json"

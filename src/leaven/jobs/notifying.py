@@ -22,10 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from leaven.files.atomic_files import write_text
-from leaven.jobs.problem import Problem
 from leaven.jobs.settings import Settings, load_settings
 from leaven.jobs.states import ENDED
-from leaven.jobs.store.for_loop import Ending, LoopStore
+from leaven.jobs.store.for_loop import LoopStore
+from leaven.jobs.store.records import Event, Job
+from leaven.terminal.problem import Problem
 from leaven.terminal.visible import visible
 
 _FILE = "notified"  # the file in the folder of jobs with the number of the last event that was looked at
@@ -42,7 +43,7 @@ class Notifier:
         self._store = store
         self._file = settings.folder / _FILE
         self._last: int | None = None
-        self._messages: queue.Queue[tuple[Mapping[str, Any], Ending]] = queue.Queue(_MOST)
+        self._messages: queue.Queue[tuple[Mapping[str, Any], Event, Job]] = queue.Queue(_MOST)
         self._thread: threading.Thread | None = None
 
     def look(self) -> None:
@@ -53,41 +54,41 @@ class Notifier:
             except (OSError, ValueError):  # nobody is told of what was before the first look
                 self._last = self._store.last_event()
         endings = self._store.endings(self._last)
-        for ending in endings:
-            self._add(ending)
+        for event, job in endings:
+            self._add(event, job)
+            self._last = event.id
         if endings:
-            self._last = endings[-1].event
             write_text(self._file, str(self._last))
 
-    def _add(self, ending: Ending) -> None:
+    def _add(self, event: Event, job: Job) -> None:
         try:
-            notify = load_settings(Path(ending.project or "/")).notify
+            notify = load_settings(Path(job.project or "/")).notify
         except (Problem, OSError) as problem:
-            _log.warning("nobody is told of %s: %s", ending.name, problem)
+            _log.warning("nobody is told of %s: %s", job.name, problem)
             return
-        if not notify or ending.what not in notify.get("on", [state.value for state in ENDED]):
+        if not notify or event.what not in notify.get("on", [state.value for state in ENDED]):
             return
         if self._thread is None:
             self._thread = threading.Thread(target=self._send_all, daemon=True)
             self._thread.start()
         try:
-            self._messages.put_nowait((notify, ending))
+            self._messages.put_nowait((notify, event, job))
         except queue.Full:
-            _log.warning("nobody is told of %s: too many messages wait", ending.name)
+            _log.warning("nobody is told of %s: too many messages wait", job.name)
 
     def _send_all(self) -> None:
         while True:
-            given, ending = self._messages.get()
+            given, event, job = self._messages.get()
             for name, send in (("webhook", _post), ("mail", _mail)):
                 if name in given:
                     try:
-                        send(given[name], ending)
+                        send(given[name], event, job)
                     except Exception as problem:
-                        _log.warning("the %s for %s failed: %s", name, ending.name, problem)
+                        _log.warning("the %s for %s failed: %s", name, job.name, problem)
 
 
-def _subject(ending: Ending) -> str:
-    return visible(f"job {ending.job} ({ending.name}) {ending.what}")
+def _subject(event: Event, job: Job) -> str:
+    return visible(f"job {job.id} ({job.name}) {event.what}")
 
 
 class _NoRedirects(urllib.request.HTTPRedirectHandler):
@@ -95,25 +96,21 @@ class _NoRedirects(urllib.request.HTTPRedirectHandler):
         """Only the configured address is asked."""
 
 
-def _post(address: str, ending: Ending) -> None:
+def _post(address: str, event: Event, job: Job) -> None:
     if urllib.parse.urlsplit(address).scheme not in ("http", "https"):
         raise ValueError("its address must begin with http:// or https://")
-    body = {"job": ending.job, "name": ending.name, "state": ending.what, "reason": ending.reason}
-    body |= {"owner": ending.owner, "environment": ending.environment, "run": ending.run, "at": ending.at}
-    body["text"] = _subject(ending) + (f": {ending.reason}" if ending.reason else "")
+    body = {"job": job.id, "name": job.name, "state": event.what, "reason": job.reason}
+    body |= {"owner": job.owner, "environment": job.environment, "run": job.run, "at": event.at}
+    body["text"] = _subject(event, job) + (f": {job.reason}" if job.reason else "")
     request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
-    opener = urllib.request.OpenerDirector()
-    for handler in (urllib.request.HTTPHandler, urllib.request.HTTPSHandler, _NoRedirects):
-        opener.add_handler(handler())
-    opener.add_handler(urllib.request.HTTPErrorProcessor())
-    opener.add_handler(urllib.request.HTTPDefaultErrorHandler())
+    opener = urllib.request.build_opener(_NoRedirects, urllib.request.ProxyHandler({}))
     with opener.open(request, timeout=_SECONDS) as answer:
         answer.read(10_000)
 
 
-def _mail(command: Sequence[str], ending: Ending) -> None:
-    lines = [_subject(ending), ending.reason, "", f"run: {ending.run}", f"leaven jobs show {ending.job}", ""]
-    words = [word.replace("{subject}", _subject(ending)) for word in command]
+def _mail(command: Sequence[str], event: Event, job: Job) -> None:
+    lines = [_subject(event, job), job.reason, "", f"run: {job.run}", f"leaven jobs show {job.id}", ""]
+    words = [word.replace("{subject}", lines[0]) for word in command]
     text = "\n".join(map(visible, lines))
     done = subprocess.run(words, input=text, text=True, capture_output=True, timeout=3 * _SECONDS, check=False)
     if done.returncode:

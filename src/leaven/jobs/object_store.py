@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from leaven.jobs.problem import Problem
+from leaven.terminal.problem import Problem
 
 _PACKAGES = {"s3": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "az": "adlfs", "abfs": "adlfs"}
 _ACCESS = {  # the variables that these packages read; Google's is a file, which tools of clouds send themselves

@@ -18,14 +18,14 @@ from leaven.jobs.states import Entry
 from leaven.language.source import Source
 from leaven.plan.plan import Plan
 from leaven.recipe.recipe import Data, Recipe
-from leaven.runs.starting import output_folder, quick_flags, run_files, trials_of
+from leaven.runs.starting import output_folder, run_files, trials_of
 
 
 def pack(source: Source, recipe: Recipe, plan: Plan, resources: Resources, *, is_quick: bool = False) -> Package:
     """The package of a compiled recipe."""
     plan, members = _with_user_code(plan)
     members |= {name: text.encode() for name, text in run_files(source, recipe, plan).items()}
-    flags = quick_flags(is_quick=is_quick)
+    flags = ["--quick"] if is_quick else []
     if plan.sweep is not None:
         trials = trials_of(plan.sweep, flags, is_quick=is_quick)
         members[sweep_folder.TRIALS] = sweep_folder.trials_json(trials).encode()

@@ -10,9 +10,8 @@ import time
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 
-from leaven.jobs.environments.environment import Environment, Unreachable
+from leaven.jobs.environments.environment import PIECE, Environment, Position, Unreachable
 from leaven.jobs.environments.kinds import make
-from leaven.jobs.environments.logs import PIECE, Position
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ENDED
 from leaven.jobs.store.for_users import JobStore, NoSuchJob

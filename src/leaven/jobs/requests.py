@@ -16,17 +16,17 @@ from leaven.jobs import job_variables
 from leaven.jobs.environments.environment import Environment, Unreachable
 from leaven.jobs.environments.kinds import make
 from leaven.jobs.package import Package, package_file, refuse_other_version, unpack
-from leaven.jobs.problem import NameTaken, Problem
 from leaven.jobs.resources import Resources, Slots, minutes_of, missing, out_of_range
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ACTIVE, ENDED, Entry, State, Wanted
 from leaven.jobs.store.access import QUOTAS
 from leaven.jobs.store.connection import has_leader, is_sqlite, open_engine
 from leaven.jobs.store.copies import load_copy, save_copy
-from leaven.jobs.store.failures import StoreError
+from leaven.jobs.store.failures import NameTaken, StoreError
 from leaven.jobs.store.for_users import JobStore, Submission
 from leaven.jobs.store.records import Job
 from leaven.terminal.byte_sizes import parse_bytes
+from leaven.terminal.problem import Problem
 
 RETRIES = 2
 _LARGEST = 1_000_000  # priority

@@ -119,13 +119,6 @@ def _finder(store: JobStore) -> Callable[[str], Job]:
     return find
 
 
-def _described(store: JobStore, id: int) -> dict[str, Any]:
-    job = store.job(str(id))
-    tries = list(map(asdict, store.attempts(id)))
-    events = list(map(asdict, store.events(id, limit=_MOST_EVENTS)))
-    return {**job.to_json(), "after": store.after(id), "tries": tries, "events": events}
-
-
 def _add_jobs(router: APIRouter, store: JobStore) -> None:
     """Looking at jobs."""
     Found = Annotated[Job, Depends(_finder(store))]
@@ -145,7 +138,7 @@ def _add_jobs(router: APIRouter, store: JobStore) -> None:
         responses=problems(404),
     )
     def show(job: Found) -> dict[str, Any]:
-        return _described(store, job.id)
+        return store.described(job.id, _MOST_EVENTS)
 
 
 def _add_submit(router: APIRouter, settings: Settings, store: JobStore) -> None:
@@ -244,7 +237,7 @@ def _add_commands(router: APIRouter, settings: Settings, store: JobStore) -> Non
         def ask(job: Found) -> dict[str, Any]:
             command(store, [job])
             coordinator.start(settings)
-            return _described(store, job.id)
+            return store.described(job.id, _MOST_EVENTS)
 
     for name, command in _COMMANDS.items():
         add(name, command)
@@ -263,7 +256,7 @@ def _add_commands(router: APIRouter, settings: Settings, store: JobStore) -> Non
             raise HTTPException(422, 'expected {"priority": 5}') from None
         store.set_priority([job.id], new)
         coordinator.start(settings)
-        return _described(store, job.id)
+        return store.described(job.id, _MOST_EVENTS)
 
     @router.delete("/jobs/{job}", summary="Forget a job that has ended, with its logs", responses=problems(404))
     def clean(job: Found, force: bool = False) -> replies.Forgotten:

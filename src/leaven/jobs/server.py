@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs import requests
 from leaven.jobs.package import MOST_BYTES
-from leaven.jobs.problem import NameTaken, Problem
 from leaven.jobs.settings import Settings
-from leaven.jobs.store.failures import NotAllowed, StoreFailed
+from leaven.jobs.store.failures import NameTaken, NotAllowed, StoreFailed
 from leaven.jobs.store.for_users import JobStore
 from leaven.serving import tokens
 from leaven.serving.guards import Application, Guard, Rules, problem_body
 from leaven.serving.memory import give_back_memory
+from leaven.terminal.problem import Problem
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -66,10 +66,7 @@ def serve(
 
 def token_of(settings: Settings, host: str = "localhost") -> tokens.Token:
     """The token of a server with these settings."""
-    try:
-        return tokens.token_of(settings.folder / _FILE, host)
-    except tokens.CantServe as problem:
-        raise ServerError(problem.headline, problem.help) from None
+    return tokens.token_of(settings.folder / _FILE, host)
 
 
 def read_token(settings: Settings, *, renew: bool) -> str:

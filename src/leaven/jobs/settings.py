@@ -23,10 +23,10 @@ from typing import Any
 
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.environments.keys import Form, is_of
-from leaven.jobs.problem import Problem
 from leaven.jobs.resources import minutes_of
 from leaven.jobs.store.connection import is_sqlite, sqlite_url
 from leaven.terminal.byte_sizes import parse_bytes
+from leaven.terminal.problem import Problem
 
 PROJECT_FILE = "leaven.toml"
 FOLDER = "LEAVEN_JOBS"  # the environment variable with the folder of jobs

@@ -13,18 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from leaven.formats import run_folder
+from leaven.terminal.problem import Problem
 
 _LAUNCH = Path(__file__).with_name("launch.py")
 INTERRUPTED = 130  # the exit code of a program that was asked to stop, and has saved
 
 
-class ProgramFailed(Exception):
+class ProgramFailed(Problem):
     """A program has failed, and reported why."""
-
-    def __init__(self, headline: str, help: str = "") -> None:
-        super().__init__(headline)
-        self.headline = headline
-        self.help = help
 
 
 def command(folder: Path, flags: Sequence[str], program: Path | None = None) -> list[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from leaven.formats import run_folder, sweep_folder
+from leaven.runs.processes import raised_as_failure, run_in_process
 from leaven.terminal.score_text import score_text
 
 if TYPE_CHECKING:
@@ -59,8 +60,6 @@ class Run:
 
     def _run_again(self, run: Callable[[Path, str], None], call: str) -> Self:
         """Run what is in the folder, and note the call in the lock."""
-        from leaven.runs.processes import raised_as_failure
-
         self.__dict__.pop("model", None)
         with raised_as_failure():
             run(self.folder, f'leaven.open_run("{self.folder}").{call}')
@@ -74,8 +73,6 @@ class Run:
 
 
 def _run(flags: list[str], folder: Path, called: str) -> None:
-    from leaven.runs.processes import run_in_process
-
     run_in_process(folder, flags, called=called)
 
 

@@ -97,7 +97,7 @@ def new_run(
     """
     if name is not None and (wrong := run_folder.wrong_name(name)):
         raise StartError(wrong)
-    flags = [*_first_phase(plan, from_phase, of), *quick_flags(is_quick=is_quick)]
+    flags = [*_first_phase(plan, from_phase, of), *(["--quick"] if is_quick else [])]
     folder = run_folder.new_folder(output_folder(plan), name, is_quick=is_quick)
     files = run_files(source, recipe, plan)
     for file, text in files.items():
@@ -126,11 +126,6 @@ def run_files(source: Source, recipe: Recipe, plan: Plan) -> dict[str, str]:
         run_folder.PLAN_TEXT: explain(plan),
         run_folder.PROGRAM: program,
     }
-
-
-def quick_flags(*, is_quick: bool) -> list[str]:
-    """The flags of a smoke test, if it is one."""
-    return ["--quick"] if is_quick else []
 
 
 def trials_of(sweep: Sweep, flags: Sequence[str], *, is_quick: bool) -> sweep_folder.Trials:

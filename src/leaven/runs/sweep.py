@@ -6,6 +6,7 @@ from typing import Any
 
 from leaven.formats import run_folder, sweep_folder
 from leaven.runs.run import Run
+from leaven.runs.sweeping import end_sweep, run_sweep
 
 
 class Trial(Run):
@@ -40,8 +41,6 @@ class Sweep(Run):
 
     def resume(self, epochs: int = 0) -> "Sweep":
         """Train what is left of the trials. A trial can be trained further: `sweep.best.resume(epochs=10)`."""
-        from leaven.runs.sweeping import run_sweep
-
         if epochs:
             raise ValueError("a sweep can't be trained further, but its trials can: `sweep.best.resume(epochs=10)`")
         if self.is_finished and run_folder.is_trained(self.folder):
@@ -50,8 +49,6 @@ class Sweep(Run):
 
     def finish(self) -> "Sweep":
         """Save the best trial so far, and train no further."""
-        from leaven.runs.sweeping import end_sweep
-
         return self if self.is_finished else self._run_again(end_sweep, "finish()")
 
     def __repr__(self) -> str:

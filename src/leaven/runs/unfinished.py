@@ -17,6 +17,7 @@ from leaven.formats.run_in_progress import is_in_progress
 from leaven.language.recorded_recipe import recorded_recipe
 from leaven.planning.compiling import compile_source
 from leaven.program.files import write_program
+from leaven.runs.processes import raised_as_failure, run_in_process
 from leaven.terminal import status_line
 from leaven.terminal.commands import to_finish, to_peek
 from leaven.terminal.visible import visible
@@ -59,7 +60,6 @@ def not_up_to_date(place: Path, used: Path) -> str:
 def load_unfinished(found: Unfinished, *, trust_code: bool = False, device: str = "cpu") -> "Bundle":
     """The model, saved by a program and loaded. Which epoch it is of is printed to standard error."""
     from leaven import bundle
-    from leaven.runs.processes import raised_as_failure, run_in_process
 
     folder = found.folder
     with tempfile.TemporaryDirectory(prefix="leaven-") as temporary:

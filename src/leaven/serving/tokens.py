@@ -12,17 +12,10 @@ import secrets
 from dataclasses import dataclass
 from pathlib import Path
 
+from leaven.terminal.problem import Problem
+
 VARIABLE = "LEAVEN_TOKEN"
 _FEWEST = 20  # characters of a token with which other machines may use a server
-
-
-class CantServe(Exception):
-    """A server can't be started; `help` says what to do."""
-
-    def __init__(self, headline: str, help: str) -> None:
-        super().__init__(headline)
-        self.headline = headline
-        self.help = help
 
 
 @dataclass(frozen=True)
@@ -63,9 +56,9 @@ def token_of(file: Path, host: str) -> Token:
             renew(file)
         return Token(file)
     if not (token.isascii() and token.isprintable()) or " " in token:
-        raise CantServe(f"{VARIABLE} has characters that no HTTP header can carry", "use letters and digits")
+        raise Problem(f"{VARIABLE} has characters that no HTTP header can carry", "use letters and digits")
     if len(token) < _FEWEST and not is_loopback(host):
-        raise CantServe(
+        raise Problem(
             f"{host} can be reached by other machines, and the token of {VARIABLE} is short enough to be guessed",
             f"use one of at least {_FEWEST} random characters, or unset {VARIABLE}: then one is made",
         )

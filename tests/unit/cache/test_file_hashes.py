@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from leaven.cache import remembered_facts
+from leaven.cache import location
 from leaven.cache.file_hashes import FileHashes, hashes_in
 
 on_posix = pytest.mark.skipif(os.name == "nt", reason="there is no time of change there")
@@ -17,7 +17,7 @@ on_posix = pytest.mark.skipif(os.name == "nt", reason="there is no time of chang
 @pytest.fixture
 def settled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Files count as settled at once, as after two seconds."""
-    monkeypatch.setattr(remembered_facts, "_RACY_NANOSECONDS", 0)
+    monkeypatch.setattr(location, "_RACY_NANOSECONDS", 0)
 
 
 def images(folder: Path, count: int) -> list[Path]:
@@ -158,8 +158,8 @@ def test_a_missing_file_is_an_error(tmp_path: Path) -> None:
 def test_two_processes_may_save_at_once(tmp_path: Path) -> None:
     files = images(tmp_path / "data", 200)
     program = """
-import sys; from pathlib import Path; from leaven.cache import file_hashes, remembered_facts
-remembered_facts._RACY_NANOSECONDS = 0
+import sys; from pathlib import Path; from leaven.cache import file_hashes, location
+location._RACY_NANOSECONDS = 0
 for number in range(50):
     hashes = file_hashes.FileHashes(Path(sys.argv[1]))
     hashes.of(sys.argv[2:][number:])

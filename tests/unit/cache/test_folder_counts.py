@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from leaven.cache import folder_counts, remembered_facts
+from leaven.cache import folder_counts, location
 from leaven.formats import image_folder
 from leaven.formats.image_folder import read_image_folder
 
@@ -18,7 +18,7 @@ LONG_AGO = 1_700_000_000
 def settled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A cache of its own, and directories that count as old: the time of change can't be set back."""
     monkeypatch.setenv("LEAVEN_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(remembered_facts, "_RACY_NANOSECONDS", 0)
+    monkeypatch.setattr(location, "_RACY_NANOSECONDS", 0)
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ def test_a_linked_folder_is_always_listed(photos: Path, tmp_path: Path) -> None:
 def test_a_folder_that_has_just_changed_is_not_remembered(
     photos: Path, listed: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(remembered_facts, "_RACY_NANOSECONDS", 60_000_000_000)
+    monkeypatch.setattr(location, "_RACY_NANOSECONDS", 60_000_000_000)
     counts(photos)
     counts(photos)
     assert listed == ["ants", "bees"] * 2

@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 from PIL import Image
 from tests import shapes
 
+from leaven.cli.command_group import imported
 from leaven.cli.main import leaven, main
 
 RECIPE = """\
@@ -631,6 +632,8 @@ def test_every_command_has_help() -> None:
     for name, command in leaven.commands.items():
         assert run(name, "--help").exit_code == 0, name
         assert command.help, name
+        whole = imported(command)
+        assert command.get_short_help_str(200) == whole.get_short_help_str(200), name
 
 
 def test_a_misspelt_command_gets_the_nearest() -> None:

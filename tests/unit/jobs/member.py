@@ -15,10 +15,9 @@ from tests.unit.jobs.test_chaos import PROGRAM
 
 from leaven.jobs import coordinator, requests
 from leaven.jobs.package import open_package
-from leaven.jobs.problem import NameTaken
 from leaven.jobs.resources import Resources
 from leaven.jobs.settings import Settings, load_settings
-from leaven.jobs.store.failures import StoreError
+from leaven.jobs.store.failures import NameTaken, StoreError
 from leaven.jobs.store.for_users import JobStore, NoSuchJob
 
 _LOOK = 0.3  # seconds between two looks at whether the coordinator is there

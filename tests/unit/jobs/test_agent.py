@@ -15,9 +15,8 @@ from tests.unit.jobs.plain_jobs import wait_until
 from tests.unit.jobs.test_reconcile import SAVES
 
 from leaven.jobs.agent import Carrier
-from leaven.jobs.environments.environment import Task
+from leaven.jobs.environments.environment import Position, Task
 from leaven.jobs.environments.launching import agent_command, command_of, with_addresses
-from leaven.jobs.environments.logs import Position
 from leaven.jobs.environments.places import place_of
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import Entry, Outcome

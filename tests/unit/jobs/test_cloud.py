@@ -20,8 +20,7 @@ from tests.unit.jobs.test_reconcile import SAVES, outcomes
 from leaven import __version__
 from leaven.jobs import requests
 from leaven.jobs.environments.cloud import Cloud, status_of, task_of
-from leaven.jobs.environments.environment import Refused, Unreachable
-from leaven.jobs.environments.logs import Position
+from leaven.jobs.environments.environment import Position, Refused, Unreachable
 from leaven.jobs.environments.places import place_of
 from leaven.jobs.states import Outcome, State
 

@@ -17,10 +17,9 @@ from tests.unit.jobs.test_trainings import epochs_in, packed, project, slow_down
 
 from leaven.jobs import requests
 from leaven.jobs.environments import following
-from leaven.jobs.environments.environment import Task, Unreachable
+from leaven.jobs.environments.environment import Position, Task, Unreachable
 from leaven.jobs.environments.kubernetes_manifests import manifest, merged
 from leaven.jobs.environments.kubernetes_status import status_of
-from leaven.jobs.environments.logs import Position
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import ENDED, Entry, Outcome, State
 

@@ -7,10 +7,9 @@ import pytest
 from tests.unit.jobs.plain_jobs import Queue, order, settings_in
 
 from leaven.jobs import requests
-from leaven.jobs.environments.environment import Unreachable
+from leaven.jobs.environments.environment import PIECE, Position, Unreachable
 from leaven.jobs.environments.kinds import KINDS
 from leaven.jobs.environments.local import Local
-from leaven.jobs.environments.logs import PIECE, Position
 from leaven.jobs.printed import read_logs
 
 

@@ -13,12 +13,11 @@ from sqlalchemy import create_engine, update
 from tests.unit.jobs.plain_jobs import Queue, order, settings_in, wait_until
 
 from leaven.jobs import coordinator, requests
-from leaven.jobs.problem import NameTaken
 from leaven.jobs.resources import Resources
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import State
 from leaven.jobs.store.connection import AnotherLeads, has_leader, is_sqlite, leading, open_engine
-from leaven.jobs.store.failures import StoreError
+from leaven.jobs.store.failures import NameTaken, StoreError
 from leaven.jobs.store.for_loop import LoopStore
 from leaven.jobs.store.schema import VERSION, facts
 

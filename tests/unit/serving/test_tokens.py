@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from leaven.serving.tokens import CantServe, renew, token_of
+from leaven.serving.tokens import renew, token_of
+from leaven.terminal.problem import Problem
 
 
 @pytest.fixture(autouse=True)
@@ -29,7 +30,7 @@ def test_a_short_one_is_refused_where_other_machines_could_guess_it(
     host: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("LEAVEN_TOKEN", "hunter2")
-    with pytest.raises(CantServe, match="short enough to be guessed"):
+    with pytest.raises(Problem, match="short enough to be guessed"):
         token_of(tmp_path / "token", host)
     assert token_of(tmp_path / "token", "127.0.0.1").read() == "hunter2"
     monkeypatch.setenv("LEAVEN_TOKEN", "x7" * 10)
@@ -39,5 +40,5 @@ def test_a_short_one_is_refused_where_other_machines_could_guess_it(
 @pytest.mark.parametrize("token", ["two words", "schlüssel", "a\x1bb"])
 def test_one_that_no_header_can_carry_is_refused(token: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LEAVEN_TOKEN", token)
-    with pytest.raises(CantServe, match="LEAVEN_TOKEN has characters"):
+    with pytest.raises(Problem, match="LEAVEN_TOKEN has characters"):
         token_of(tmp_path / "token", "127.0.0.1")

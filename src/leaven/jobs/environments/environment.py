@@ -7,13 +7,13 @@ the middle of a submit never submits twice.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal, Protocol, runtime_checkable
+from typing import Literal, NamedTuple, Protocol, runtime_checkable
 
-from leaven.jobs.environments.logs import Position
 from leaven.jobs.resources import Resources, Slots
 from leaven.jobs.states import Entry, Outcome
 
 GRACE = 60.0  # seconds in which a program may save before it is killed
+PIECE = 256 * 1024  # bytes of a log that are read at once: a log may be larger than the memory
 
 
 class Unreachable(Exception):
@@ -58,6 +58,13 @@ class Check:
     is_right: bool
     found: str
     help: str = ""
+
+
+class Position(NamedTuple):
+    """How far a log was read: the number of bytes, and of which file, by its inode (0: whichever it is)."""
+
+    offset: int = 0
+    file: int = 0
 
 
 class Environment(Protocol):

@@ -14,9 +14,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 from leaven.jobs.environments.answers import CachedAnswer
-from leaven.jobs.environments.environment import GRACE, Status, Task, Unreachable
+from leaven.jobs.environments.environment import GRACE, Position, Status, Task, Unreachable
 from leaven.jobs.environments.keys import Form
-from leaven.jobs.environments.logs import Position
 from leaven.jobs.environments.places import place_of
 from leaven.jobs.resources import Slots
 from leaven.jobs.states import Outcome

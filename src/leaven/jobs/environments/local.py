@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar
@@ -20,10 +21,9 @@ from leaven.formats.installed_versions import leaven_version
 from leaven.jobs import supervisor
 from leaven.jobs.attempt_processes import end_processes, is_held, program_name
 from leaven.jobs.control_groups import possible_limits
-from leaven.jobs.environments import supervising
-from leaven.jobs.environments.environment import GRACE, Check, Refused, Status, Task, Unreachable
+from leaven.jobs.environments.environment import Check, Position, Refused, Status, Task, Unreachable
 from leaven.jobs.environments.keys import Form
-from leaven.jobs.environments.logs import Position, read_log
+from leaven.jobs.environments.places import Drive
 from leaven.jobs.resources import Slots
 from leaven.jobs.states import Outcome
 from leaven.terminal.byte_sizes import show_bytes
@@ -50,8 +50,8 @@ class Local:
         self._settings = settings
         self._attempts = attempts
         self._wake = wake
-        self._grace = float(settings.get("grace", GRACE))
         self._python = str(settings.get("python") or sys.executable)
+        self._drive = Drive(settings, attempts, self._python)
         self._children: dict[str, subprocess.Popen[bytes]] = {}  # supervisors that this process started
 
     def capacity(self) -> Slots:
@@ -66,7 +66,12 @@ class Local:
         return usable_gpus(self._settings.get("gpus"))
 
     def submit(self, task: Task) -> str:
-        supervising.write(task.folder / supervisor.TASK, self._described(task))
+        if any(device >= len(self._gpus) for device in task.devices):
+            raise Refused(f"it was given GPUs that are not there any more: {', '.join(map(str, task.devices))}")
+        gpus = {_VISIBLE: ",".join(self._gpus[device] for device in task.devices)} if self._gpus else {}
+        described = replace(task, variables={**task.variables, **gpus})
+        needs, wake = task.resources, str(self._wake)
+        self._drive.describe(task.folder, described, cores=needs.cpus, memory=needs.memory, wake=wake)
         self._reap()
         own = {name: value for name, value in os.environ.items() if name not in supervisor.PRIVATE}
         self._children[task.attempt] = subprocess.Popen(
@@ -80,33 +85,18 @@ class Local:
         )
         return task.attempt
 
-    def _described(self, task: Task) -> dict[str, Any]:
-        folder = str(self._settings.get("folder") or task.project)
-        content = supervising.described(task, python=self._python, folder=folder, grace=self._grace)
-        if any(device >= len(self._gpus) for device in task.devices):
-            raise Refused(f"it was given GPUs that are not there any more: {', '.join(map(str, task.devices))}")
-        if self._gpus:
-            content["environment"][_VISIBLE] = ",".join(self._gpus[device] for device in task.devices)
-        return {
-            **content,
-            "cores": task.resources.cpus,
-            "memory": task.resources.memory,
-            "wake": str(self._wake),
-            "log_limit": int(self._settings.get("log_limit") or 0),
-        }
-
     def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
         self._reap()
         return {attempt: self._status(attempt, native) for attempt, native in attempts.items()}
 
     def _status(self, attempt: str, native: str) -> Status:
         folder = self._attempts / attempt
-        if (ended := supervising.outcome_in(folder)) is not None:
+        if (ended := self._drive.outcome(attempt)) is not None:
             return ended
         has_begun = (folder / supervisor.BEGUN).exists() or is_held(program_name(attempt))
-        if supervising.is_supervised(folder, attempt):
+        if self._drive.is_supervised(attempt):
             return Status("running" if has_begun else "starting")
-        if (ended := supervising.outcome_in(folder)) is not None:  # it was written before the name was released
+        if (ended := self._drive.outcome(attempt)) is not None:  # it was written before the name was released
             return ended
         child = self._children.get(attempt)
         if child is not None and child.poll() is None:  # on its way to the lock
@@ -124,10 +114,10 @@ class Local:
         self._children = {id: child for id, child in self._children.items() if child.poll() is None}
 
     def cancel(self, attempt: str, native: str, grace: float) -> None:
-        supervising.ask_to_stop(self._attempts / attempt, grace)
+        self._drive.stop(attempt, grace)
 
     def logs(self, attempt: str, native: str, start: Position, most: int) -> tuple[bytes, Position]:
-        return read_log(self._attempts / attempt, start, most)
+        return self._drive.log(attempt, start, most)
 
     def find(self, attempt: str) -> str | None:
         status = self._status(attempt, "")

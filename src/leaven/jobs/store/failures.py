@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 from sqlalchemy.exc import DataError, DBAPIError, IntegrityError
 
-from leaven.jobs.problem import Problem
+from leaven.terminal.problem import Problem
 
 _NOT_ALLOWED = "42501"  # in SQL: insufficient privilege
 _NOT_SANE = "23514"  # a check of a table failed
@@ -25,6 +25,10 @@ class NotStorable(StoreError):
 
 class Forgotten(StoreError):
     """A job was removed while something was written about it."""
+
+
+class NameTaken(Problem):
+    """A new job can't have a name, since another one has it."""
 
 
 class NotAllowed(StoreError):

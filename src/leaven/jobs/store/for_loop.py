@@ -7,7 +7,6 @@ import contextlib
 import json
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, and_, delete, func, or_, select, update
@@ -15,24 +14,8 @@ from sqlalchemy import Connection, Engine, and_, delete, func, or_, select, upda
 from leaven.jobs.states import ACTIVE, ENDED, State, Wanted
 from leaven.jobs.store.access import Access, note
 from leaven.jobs.store.failures import NotAllowed
-from leaven.jobs.store.records import Attempt, Job
+from leaven.jobs.store.records import Attempt, Event, Job
 from leaven.jobs.store.schema import agents, attempts, environments, events, jobs
-
-
-@dataclass(frozen=True, slots=True)
-class Ending:
-    """A job that has ended, with all that a notification says."""
-
-    event: int
-    job: int
-    name: str
-    owner: str
-    environment: str
-    run: str
-    project: str
-    reason: str
-    what: str
-    at: float
 
 
 class AfterAttempt(NamedTuple):
@@ -92,13 +75,12 @@ class LoopStore(Access):
         )
         return self.value(query.limit(1)) is None
 
-    def endings(self, last: int) -> list[Ending]:
-        """The jobs that have ended after an event."""
-        about = (jobs.c.name, jobs.c.owner, jobs.c.environment, jobs.c.run, jobs.c.project, jobs.c.reason)
-        query = select(events.c.id.label("event"), events.c.job, *about, events.c.what, events.c.at)
-        query = query.join(jobs, jobs.c.id == events.c.job).where(self._mine, events.c.id > last)
+    def endings(self, last: int) -> list[tuple[Event, Job]]:
+        """The endings of jobs after an event, the first hundred."""
+        query = select(events, jobs).join(jobs, jobs.c.id == events.c.job).where(self._mine, events.c.id > last)
         query = query.where(events.c.what.in_(ENDED)).order_by(events.c.id).limit(100)
-        return [Ending(**row._asdict()) for row in self.rows(query)]
+        of_event = len(events.c)
+        return [(Event(*row[:of_event]), Job.of(row[of_event:])) for row in self.rows(query)]
 
     def forget_events(self, most: int = _MOST_EVENTS) -> None:
         """Forget the oldest events of jobs that have many: one may be paused and resumed by a program for years."""

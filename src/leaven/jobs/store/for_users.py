@@ -6,17 +6,16 @@ Every write counts up the revision, by which a coordinator notices it.
 import json
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from typing import Any
 
 from sqlalchemy import Connection, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
-from leaven.jobs.problem import NameTaken
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import ENDED, Entry, State, Wanted
 from leaven.jobs.store.access import Access, in_parts, note
-from leaven.jobs.store.failures import StoreError
+from leaven.jobs.store.failures import NameTaken, StoreError
 from leaven.jobs.store.records import Attempt, EnvironmentRecord, Event, Job
 from leaven.jobs.store.schema import attempts, dependencies, environments, events, jobs
 
@@ -166,6 +165,11 @@ class JobStore(Access):
         for row in self.rows(select(jobs).where(wanted).order_by(jobs.c.id).limit(1)):
             return Job.of(row)
         raise NoSuchJob(f"there is no job `{word}`", "`leaven jobs` lists them")
+
+    def described(self, id: int, most_events: int | None = None) -> dict[str, Any]:
+        """A job as plain data, with its attempts and its newest events."""
+        tries, events = map(asdict, self.attempts(id)), map(asdict, self.events(id, most_events))
+        return {**self.job(str(id)).to_json(), "after": self.after(id), "tries": list(tries), "events": list(events)}
 
     def attempts(self, job: int) -> list[Attempt]:
         query = select(attempts).where(attempts.c.job == job).order_by(attempts.c.number)

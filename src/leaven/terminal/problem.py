@@ -1,4 +1,4 @@
-"""Why something can't be done that a user asks for: one line, and another that says what to do about it."""
+"""What can't be done that a person asks for: one line that says why, and another that says what to do about it."""
 
 
 class Problem(Exception):
@@ -8,7 +8,3 @@ class Problem(Exception):
         super().__init__(headline)
         self.headline = headline
         self.help = help
-
-
-class NameTaken(Problem):
-    """A new job can't have a name, since another one has it."""
