@@ -7,7 +7,8 @@ libraries offer (`library.py`). Nothing here knows which; checker, `leaven catal
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from leaven.catalog import traits as kinds
-from leaven.catalog.traits import Condition, Definition, StatementRules, TargetKind, TechniqueTraits, Traits
+from leaven.catalog.traits import Condition, Definition, StatementRules, TechniqueTraits, Traits
+from leaven.formats.target_kind import TargetKind
 from leaven.language.record import Record
 
 T = TypeVar("T", bound=Traits)

@@ -8,12 +8,11 @@ tuples because every command imports them, and Python makes those eight times fa
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
+from leaven.formats.target_kind import TargetKind
+
 NONE: Mapping[str, Any] = {}
 USUAL_SHARE = 0.875  # of the resized image that is left by a crop in the centre
 
-# What is predicted for each sample: one of several classes, numbers, a yes or no for each output, objects with boxes
-# ("boxes") or with boxes and masks ("instances"), or the class of each pixel ("mask").
-TargetKind = Literal["class", "number", "binary", "boxes", "instances", "mask"]
 Input = Literal["image", "text"]
 ImagesIn = Literal["", "files", "memory"]  # where the images of a dataset are in a run; empty where that is unknown
 

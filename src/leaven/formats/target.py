@@ -6,13 +6,11 @@ check and the training read the same data in the same way. A target is plain dat
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol
 
+from leaven.formats.target_kind import TargetKind
 from leaven.formats.texts import is_utf8
 
-# What a value is: the index of a class, numbers, a 0 or 1 for each output, boxes (and masks) of objects, or the mask of
-# an image.
-Kind = Literal["class", "number", "binary", "boxes", "instances", "mask"]
 LONGEST = 60  # characters of a label in a message
 Value = Any  # of one sample, as its task makes a target of it: the index of a class, or a tuple of numbers
 
@@ -39,7 +37,7 @@ class Target(Protocol):
     """What each output of a model means."""
 
     task: ClassVar[str]  # the name of the task's folder
-    kind: ClassVar[Kind]
+    kind: ClassVar[TargetKind]
 
     @property
     def names(self) -> tuple[str, ...]:

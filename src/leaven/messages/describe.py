@@ -4,9 +4,9 @@ from collections.abc import Sequence
 
 from leaven.catalog import own
 from leaven.catalog.card import KINDS, Card, Parameter
-from leaven.catalog.traits import TargetKind
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Setting
+from leaven.formats.target_kind import TargetKind
 from leaven.language import syntax
 from leaven.language.source import Span
 

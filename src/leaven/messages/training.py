@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 
 from leaven.catalog import lookup
-from leaven.catalog.traits import TargetKind
 from leaven.catalog.value_text import quoted, value_text
 from leaven.catalog.values import Invocation, Origin, Setting
+from leaven.formats.target_kind import TargetKind
 from leaven.language.diagnostics import Diagnostic, error, warning
 from leaven.language.fixes import write
 from leaven.language.source import Span

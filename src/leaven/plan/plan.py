@@ -292,6 +292,11 @@ class TrainPhase(Part):
         return tuple(step for step in self.steps if isinstance(step, Reinitialise) or "on_model" in step.hooks)
 
     @property
+    def stops(self) -> tuple[EarlyStop, ...]:
+        """What may end it before its epochs are over."""
+        return () if self.early_stop is None else (self.early_stop,)
+
+    @property
     def has_own_loss(self) -> bool:
         """Whether the loss is an object of the user's, which may have state; functions have none."""
         return isinstance(self.loss, Call) and self.loss.is_user and not self.loss_by_model

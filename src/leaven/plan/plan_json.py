@@ -1,7 +1,8 @@
 """A plan as a JSON file, and back: what is read is equal to what was written, to the last reason.
 
-`FORMAT` grows when the classes of the plan change. A file of an older format is upgraded one step at a time; one
-without a number is of format 1.
+`FORMAT` grows when a class of the plan says something in another way. A file of an older format is upgraded one step at
+a time; one without a number is of format 1. A new field needs no format if it has a default: files without it are read
+as before, and a version of Leaven that does not know the field refuses the plan.
 """
 
 import json

@@ -159,8 +159,8 @@ def _phase(phase: TrainPhase, plan: Plan, costs: Sequence[Cost] | None) -> Itera
             yield _call(use.call)
         for name, model in use.models:
             yield f"  {name}: {_teacher(model)}", ""
-    if phase.early_stop is not None:
-        yield phase.early_stop.text, _why(phase.early_stop.because)
+    for stop in phase.stops:
+        yield stop.text, _why(stop.because)
     yield from _choices(plan, phase.name, costs)
     for setting in (phase.accumulate, phase.clip, phase.precision or plan.run.argument("precision")):
         if setting is not None:
@@ -215,7 +215,7 @@ def _steps(phase: TrainPhase, data: ReadData) -> Iterator[Line]:
         text += f": {steps:,} step{'s' * (steps != 1)} per epoch"
         if isinstance(phase.epochs.value, int) and phase.epochs.value > 1:
             total = f"{steps * phase.epochs.value:,}"
-            text += f", {total} in all" if phase.early_stop is None else f", at most {total} in all"
+            text += f", at most {total} in all" if phase.stops else f", {total} in all"
     yield text, _why(batch.because)
 
 

@@ -75,13 +75,17 @@ def copied(targets: tuple[str, ...], program: str, without: frozenset[str], is_w
 def find(target: str, without: Collection[str] = ()) -> Definition:
     """The definition of that full name: the plain one if there is one."""
     module, _, name = target.rpartition(".")
-    if module.split(".")[1] in _REPLACED:
-        for plain in _PLAIN_MODULES:
-            if plain not in without and name in (definitions := read_module(plain).definitions):
-                return definitions[name]
+    if module.split(".")[1] in _REPLACED and (plain := plain_definition(name, without)) is not None:
+        return plain
     while name not in (read := read_module(module)).definitions:
         module, name = read.imports[name] if name in read.imports else (read.imports["*"][0], name)
     return read.definitions[name]
+
+
+def plain_definition(name: str, without: Collection[str] = ()) -> Definition | None:
+    """The definition of that name in the room `plain`."""
+    modules = (read_module(module) for module in _PLAIN_MODULES if module not in without)
+    return next((module.definitions[name] for module in modules if name in module.definitions), None)
 
 
 class _Copying:

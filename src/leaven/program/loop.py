@@ -37,7 +37,7 @@ def loop(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared
 
 def is_shareable(phase: TrainPhase, techniques: list[Used]) -> bool:
     """Whether a phase has a loop, which needs nothing that only the function of its phase has."""
-    is_plain = phase.early_stop is None and not phase.unfreeze_later and phase.schedule.stepped_by != "score"
+    is_plain = not phase.stops and not phase.unfreeze_later and phase.schedule.stepped_by != "score"
     is_loop = phase.trains and phase.solver is None
     return is_loop and is_plain and not any(one.is_in_loop for one in techniques)
 

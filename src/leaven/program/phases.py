@@ -165,7 +165,7 @@ def _length(phase: TrainPhase) -> str:
     if phase.solver is not None:
         return "solved"
     is_known = isinstance(phase.epochs.value, int | float)
-    at_most = "at most " if phase.early_stop is not None else ""
+    at_most = "at most " if phase.stops else ""
     return f"{at_most}{phase.epochs.text}" if is_known else "as many epochs as the command line says"
 
 

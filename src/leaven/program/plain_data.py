@@ -6,6 +6,7 @@ from leaven.plan.plan import NumberOutputs, Plan
 from leaven.plan.values import Argument, Call
 from leaven.program.code import Code, Item, call, listing, statement
 from leaven.program.data import transforms
+from leaven.program.definitions import plain_definition
 from leaven.program.plain_values import PlainValues, skips
 from leaven.program.values import cite_all, cite_call
 
@@ -15,6 +16,12 @@ _TABLE, _IMAGE_FOLDER = "leaven.runtime.table", "leaven.runtime.image_folder"
 _BY_PIXEL = {"RGB", "Resize", "CenterCrop", "ToImage", "ToDtype", "Normalize", "Grayscale", "Pad"}
 _LAYOUT = ("separator", "header", "columns", "quote", "encoding")  # of tables in text
 _FEWEST = 5  # percent for training, with which no class of the digits runs out of samples
+
+
+def is_readable(plan: Plan) -> bool:
+    """Whether the room `plain` has what reads the data."""
+    source = plan.data.source
+    return plain_definition(_rows_of(plan.data.table) if source.target == _TABLE else source.name) is not None
 
 
 def data_lines(plan: Plan, values: PlainValues) -> tuple[list[str], list[str]]:
@@ -90,12 +97,15 @@ def _cells(plan: Plan, values: PlainValues, *labels: Item) -> Code:
 
 def _rows(plan: Plan, values: PlainValues) -> Code:
     """The function that reads the rows of a table."""
-    source = plan.data.source
-    form = plan.data.table
-    layout = [each for each in source.arguments if each.name in _LAYOUT]
-    if form in ("jsonl", "parquet") or not layout:
-        return values.plain("tables", f"{form if form in ('jsonl', 'parquet') else 'csv'}_rows")
+    layout = [each for each in plan.data.source.arguments if each.name in _LAYOUT]
+    if not layout:
+        return values.plain("tables", _rows_of(plan.data.table))
     return values.partial(values.plain("tables", "laid_out_rows"), values.items(layout))
+
+
+def _rows_of(form: str) -> str:
+    """The name of the function that reads the rows of tables in a format."""
+    return "csv_rows" if form == "tsv" else f"{form}_rows"
 
 
 def _label(target: Argument, values: PlainValues) -> tuple[Code, list[Item]]:

@@ -24,7 +24,7 @@ from leaven.program.definitions import PLAIN, Definition, copied
 from leaven.program.emit import deterministic, merged, metrics, own_modules, parser, tested, training
 from leaven.program.model import model_lines
 from leaven.program.names import Names, with_free_names
-from leaven.program.plain_data import data_lines
+from leaven.program.plain_data import data_lines, is_readable
 from leaven.program.plain_phases import phase_functions
 from leaven.program.plain_values import PlainImports, PlainValues, freezes_in_parts, models_of, techniques_of
 from leaven.program.techniques import teacher_functions
@@ -43,8 +43,6 @@ def obstacles(plan: Plan) -> list[str]:
             words = 'it builds a model from a bundle (name the model: `resnet18(weights="teacher.bundle")`)'
             found.append((words, model.because))
     source = plan.data.source
-    if source.target == "leaven.runtime.hub_dataset":
-        found.append(("it reads a dataset of the Hub by its name (save it as a table: `parquet(…)`)", source.because))
     if plan.data.matching is not None:
         words = "it matches labels by name with the outputs of a published head (remove `head=keep`)"
         found.append((words, plan.data.matching.because))
@@ -56,6 +54,8 @@ def obstacles(plan: Plan) -> list[str]:
         found.append(("it trains a detector", plan.model.because))
     elif plan.task.moves_targets and source.target != MASK_FOLDER:
         found.append((f"it reads masks from {source.text} (use `mask_folder`)", source.because))
+    elif not is_readable(plan):
+        found.append(("it reads data that only Leaven can read (save it as a table: `parquet(…)`)", source.because))
     output = plan.output.value
     if isinstance(output, str) and visible(output) != output:
         found.append(

@@ -6,7 +6,7 @@ Whether they contradict each other is left to the rules.
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from leaven.binding.scope import Scope
 from leaven.binding.statements import Statements, bind_statement
@@ -24,7 +24,6 @@ from leaven.recipe.freezing import resolve_freezing
 from leaven.recipe.recipe import (
     Adapter,
     AnyTechnique,
-    EarlyStop,
     Freeze,
     Group,
     Optimizer,
@@ -34,12 +33,14 @@ from leaven.recipe.recipe import (
     Reinit,
     Technique,
     Unfreeze,
+    fixed_statements,
     solver_among,
 )
 from leaven.statements.contexts import Recognised, by_name, changes_model, phase_statements, recognise
 
 T = TypeVar("T")
-_OF_THE_LOOP = ("optimizer", "schedule", "early_stop", "override")  # statements about training step by step
+# statements about training step by step
+_OF_THE_LOOP = ("optimizer", "schedule", *fixed_statements(Phase), "override")
 
 
 @dataclass
@@ -116,12 +117,12 @@ class PhaseReader:
             return None
         loss, schedule = self.statements.call(inside, "loss"), self.statements.call(inside, "schedule")
         optimizer = self._optimizer(inside)
-        early_stop = self.statements.bound(inside["early_stop"][-1]) if "early_stop" in inside else None
+        fixed = self._fixed(inside)
         techniques: tuple[AnyTechnique, ...] | None = _complete(read_techniques)
         calls = _complete(map(self.statements.bound, inside.get("override", ())))
-        if "early_stop" in inside and early_stop is None:
+        if loss is None or schedule is None or optimizer is None or techniques is None:
             return None
-        if loss is None or schedule is None or optimizer is None or techniques is None or calls is None:
+        if calls is None or fixed is None:
             return None
         overrides = tuple(Override(each.value("hook"), each.value("function"), each.origin) for each in calls)
         layers = self.scope.layers
@@ -132,12 +133,18 @@ class PhaseReader:
         techniques += default_freezing(techniques, optimizer.groups, self.start)
         freezing = resolve_freezing(techniques, self.adapters, layers)
         optimizer = with_default_rate(optimizer, self.start, freezing)
-        stop = None if early_stop is None else EarlyStop.read(early_stop)
-        loop = (loss, optimizer, schedule, stop, overrides, keeps_optimizer, precision)
-        phase = Phase(name, epochs, techniques, *loop, origin, freezing, tuple(self.adapters), prunings)
+        loop = (loss, optimizer, schedule, overrides, keeps_optimizer, precision)
+        phase = Phase(name, epochs, techniques, *loop, origin, freezing, tuple(self.adapters), prunings, **fixed)
         if phase.trains and freezing is not None:
             self.start = self.start.after_training(freezing)
         return phase
+
+    def _fixed(self, inside: Mapping[str, list[Recognised]]) -> dict[str, Any] | None:
+        """The fixed statements of a phase, each None where it is not written; None if one has an error."""
+        kinds = fixed_statements(Phase)
+        bound = {name: self.statements.bound(inside[name][-1]) for name in kinds if name in inside}
+        written = {name: kinds[name].read(statement) for name, statement in bound.items() if statement is not None}
+        return {**dict.fromkeys(kinds), **written} if len(written) == len(bound) else None
 
     def _without_loop(
         self,

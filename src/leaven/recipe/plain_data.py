@@ -5,7 +5,7 @@ from typing import Any
 from leaven.catalog.selectors import Selection
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation
-from leaven.recipe.recipe import Fixed, KeepHead, Phase, Recipe, Transforms
+from leaven.recipe.recipe import Data, Fixed, KeepHead, Phase, Recipe, Transforms, fixed_statements
 from leaven.recipe.show import selector, technique_origin, technique_text
 
 
@@ -26,9 +26,9 @@ def to_json(recipe: Recipe) -> dict[str, Any]:
             "source": _json(recipe.data.source),
             "task": recipe.data.task.name,
             "outputs": recipe.data.outputs,
-            **_fields(recipe.data, "split", "train", "eval", "sampler", "workers", "on_bad_file", "tokenize"),
+            **_fields(recipe.data, *fixed_statements(Data), "train", "eval", "sampler", "tokenize"),
         },
-        **_fields(recipe, "metrics", "train", "checkpoint", "logs", "output", "sweeps"),
+        **_fields(recipe, *fixed_statements(Recipe), "metrics", "logs", "output", "sweeps"),
         "phases": [_phase_json(phase) for phase in recipe.phases],
     }
 
@@ -49,7 +49,7 @@ def _phase_json(phase: Phase) -> dict[str, Any]:
         "techniques": [
             {"text": technique_text(technique), "from": technique_origin(technique)} for technique in phase.techniques
         ],
-        "early_stop": _json(phase.early_stop),
+        **_fields(phase, *fixed_statements(Phase)),
         "overrides": [{"hook": o.hook, "function": value_text(o.function)} for o in phase.overrides],
         "from": str(phase.origin),
     }

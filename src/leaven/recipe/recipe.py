@@ -6,7 +6,7 @@ Only the checker builds these values, so a `Recipe` has passed all checks. All a
 from collections.abc import Iterable
 from dataclasses import field, fields
 from functools import cached_property
-from typing import Self
+from typing import Self, get_args
 
 from leaven.catalog.layers import LayerParameter, Layers
 from leaven.catalog.selectors import Selection
@@ -29,7 +29,10 @@ BACKBONE = "weights_backbone"  # the argument of torchvision's detectors
 
 
 class Fixed(Record):
-    """A statement whose settings are the same in every recipe: each is a field."""
+    """A statement whose settings are the same in every recipe: each is a field.
+
+    The part of a recipe that has it has a field of its name, by which it is read and shown.
+    """
 
     statement: Invocation = field(compare=False)  # as it is shown
 
@@ -37,6 +40,12 @@ class Fixed(Record):
     def read(cls, statement: Invocation) -> Self:
         names = [each.name for each in fields(cls) if each.name != "statement"]
         return cls(statement, **{name: statement[name] for name in names})
+
+
+def fixed_statements(part: type[Record]) -> dict[str, type[Fixed]]:
+    """The fixed statements that a part of a recipe has, or may have, by name."""
+    types = {each.name: next(iter(get_args(each.type)), each.type) for each in fields(part)}  # type: ignore[arg-type]
+    return {name: kind for name, kind in types.items() if isinstance(kind, type) and issubclass(kind, Fixed)}
 
 
 class NewHead(Record):
@@ -246,7 +255,6 @@ class Phase(Record):
     loss: Invocation
     optimizer: Optimizer
     schedule: Invocation
-    early_stop: EarlyStop | None
     overrides: tuple[Override, ...]
     keeps_optimizer: bool
     precision: str | None  # where it has its own
@@ -254,6 +262,7 @@ class Phase(Record):
     freezing: Freezing | None = field(compare=False)  # None where the model's layers are not known
     adapters: tuple[Adapter, ...] = field(compare=False)  # its own, and those that earlier phases left
     prunings: tuple[Pruning, ...] = field(compare=False)  # its own
+    early_stop: EarlyStop | None
 
     @property
     def trains(self) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from leaven.catalog.selectors import Joined, Layer, OfType, Selection, Selector, Share, Stages, Without, Word
 from leaven.catalog.value_text import expression_text, value_text
 from leaven.catalog.values import Default, Invocation, Origin, Pending, Quantity, Setting, is_written
+from leaven.language.record import Record
 from leaven.messages import describe
 from leaven.recipe.recipe import (
     AnyTechnique,
@@ -25,6 +26,7 @@ from leaven.recipe.recipe import (
     Reinit,
     Technique,
     Unfreeze,
+    fixed_statements,
 )
 from leaven.terminal.remarks import Line, aligned, joined
 
@@ -56,8 +58,7 @@ def _lines(recipe: Recipe) -> Iterator[Line]:
     yield "", ""
     origins = dict.fromkeys(_origin(metric) for metric in recipe.metrics)
     yield f"metrics {', '.join(call(metric) for metric in recipe.metrics)}", "; ".join(origins)
-    yield from _statement("train", recipe.train.statement)
-    yield from _statement("checkpoint", recipe.checkpoint.statement)
+    yield from _fixed(recipe)
     for log in recipe.logs:
         yield from _called("log", log)
     yield f"output {value_text(recipe.output)}", str(recipe.output_origin)
@@ -96,15 +97,13 @@ def _without_fitted(model: Model) -> Invocation:
 
 def _data(data: Data) -> Iterator[Line]:
     yield from _called("data", data.source, ending=" {")
-    yield from _statement("    split", data.split.statement)
+    yield from _fixed(data, "    ")
     for name, transforms in (("train", data.train), ("eval", data.eval)):
         if transforms is not None and transforms.stages:
             yield from _stages(f"    {name}", transforms.stages, str(transforms.origin))
     if data.tokenize is not None:
         yield from _statement("    tokenize", data.tokenize)
     yield from _called("    sampler", data.sampler)
-    yield from _statement("    workers", data.workers.statement)
-    yield from _statement("    on_bad_file", data.on_bad_file.statement)
     yield "}", ""
 
 
@@ -123,11 +122,17 @@ def _phase(phase: Phase) -> Iterator[Line]:
         yield from _called("    schedule", phase.schedule)
     for technique in phase.techniques:
         yield f"    {technique_text(technique)}", technique_origin(technique)
-    if phase.early_stop is not None:
-        yield from _statement("    early_stop", phase.early_stop.statement)
+    yield from _fixed(phase, "    ")
     for override in phase.overrides:
         yield f"    override {override.hook}, {value_text(override.function)}", str(override.origin)
     yield "}", ""
+
+
+def _fixed(part: Record, indent: str = "") -> Iterator[Line]:
+    """The fixed statements of a part of the recipe, as far as it has them."""
+    for name in fixed_statements(type(part)):
+        if (one := getattr(part, name)) is not None:
+            yield from _statement(f"{indent}{name}", one.statement)
 
 
 def _optimizer(optimizer: Optimizer) -> Iterator[Line]:

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from leaven.catalog.traits import MetricTraits, TargetKind
+from leaven.catalog.traits import MetricTraits
+from leaven.formats.target_kind import TargetKind
 from leaven.survey import signature as signatures
 from leaven.survey.card_file import CardFile
 from leaven.survey.signature import Signature

@@ -14,7 +14,8 @@ import torch
 from torch import Tensor, nn, optim
 from torch.optim import lr_scheduler
 
-from leaven.catalog.traits import LossTraits, OptimizerTraits, ScheduleTraits, TargetKind
+from leaven.catalog.traits import LossTraits, OptimizerTraits, ScheduleTraits
+from leaven.formats.target_kind import TargetKind
 from leaven.survey import signature as signatures
 from leaven.survey.card_file import CardFile
 from leaven.survey.docstring import first_sentence

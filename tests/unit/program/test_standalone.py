@@ -526,3 +526,11 @@ def test_a_detector_has_no_standalone_program(tmp_path: Path) -> None:
     (tmp_path / "trial.leaven").write_text(recipe)
     (words,) = obstacles(planned(tmp_path, "trial.leaven"))
     assert words == "line 1: it trains a detector"
+
+
+def test_data_that_only_leaven_can_read_has_no_standalone_program(tmp_path: Path) -> None:
+    pytest.importorskip("datasets")
+    recipe = 'model minilm()\ndata datasets.auto("glue", config="sst2", text="sentence", label="label")\n'
+    (tmp_path / "trial.leaven").write_text(recipe)
+    (words,) = obstacles(planned(tmp_path, "trial.leaven"))
+    assert words == "line 2: it reads data that only Leaven can read (save it as a table: `parquet(…)`)"

@@ -9,7 +9,8 @@ from typing import Any, ClassVar
 
 from leaven.formats.class_names import Words, outputs_called, words_of
 from leaven.formats.doubtful_labels import doubt_column
-from leaven.formats.target import BadTarget, Doubt, Kind, check_names, plain, shown, values_of
+from leaven.formats.target import BadTarget, Doubt, check_names, plain, shown, values_of
+from leaven.formats.target_kind import TargetKind
 
 LISTED = 12  # class names in a message
 
@@ -27,7 +28,7 @@ class Classes:
     wnids: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
     task: ClassVar[str] = "classification"
-    kind: ClassVar[Kind] = "class"
+    kind: ClassVar[TargetKind] = "class"
 
     @property
     def brief(self) -> str:

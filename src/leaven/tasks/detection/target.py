@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from leaven.formats.target import BadTarget, Doubt, Kind, check_names, shown, values_of
+from leaven.formats.target import BadTarget, Doubt, check_names, shown, values_of
+from leaven.formats.target_kind import TargetKind
 from leaven.tasks.classification.target import listed
 
 Box = tuple[float, float, float, float]  # left, top, right, bottom
@@ -42,7 +43,7 @@ class Categories:
     names: tuple[str, ...]
     columns: ClassVar[tuple[str, ...]] = ()
     task: ClassVar[str] = "detection"
-    kind: ClassVar[Kind] = "boxes"
+    kind: ClassVar[TargetKind] = "boxes"
     has_masks: ClassVar[bool] = False
 
     @property

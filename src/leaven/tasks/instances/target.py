@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from leaven.formats.target import BadTarget, Kind
+from leaven.formats.target import BadTarget
+from leaven.formats.target_kind import TargetKind
 from leaven.tasks.detection.target import Annotations, Categories, Objects, read_names
 
 
@@ -12,7 +13,7 @@ class MaskedCategories(Categories):
     """The categories of objects with masks."""
 
     task: ClassVar[str] = "instances"
-    kind: ClassVar[Kind] = "instances"
+    kind: ClassVar[TargetKind] = "instances"
     has_masks: ClassVar[bool] = True
 
     def value(self, given: Any) -> Objects:

@@ -7,7 +7,8 @@ from itertools import compress
 from typing import Any, ClassVar
 
 from leaven.formats.doubtful_labels import FEWEST, SEPARATORS, doubt_spelling, separator_in
-from leaven.formats.target import BadTarget, Doubt, Kind, check_names, each_sample, shown, values_of
+from leaven.formats.target import BadTarget, Doubt, check_names, each_sample, shown, values_of
+from leaven.formats.target_kind import TargetKind
 from leaven.tasks.classification.target import in_order, listed, names_told_by
 
 Bits = tuple[float, ...]  # a 0 or 1 for each label
@@ -23,7 +24,7 @@ class LabelSet:
     columns: tuple[str, ...] = ("labels",)
     separator: str = SEPARATOR
     task: ClassVar[str] = "multilabel"
-    kind: ClassVar[Kind] = "binary"
+    kind: ClassVar[TargetKind] = "binary"
 
     @property
     def brief(self) -> str:

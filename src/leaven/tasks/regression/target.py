@@ -12,7 +12,8 @@ from statistics import fmean, pstdev
 from typing import Any, ClassVar
 
 from leaven.formats.numerals import MARKS, is_ambiguous, number_in
-from leaven.formats.target import BadTarget, Doubt, Kind, shown, values_of
+from leaven.formats.target import BadTarget, Doubt, shown, values_of
+from leaven.formats.target_kind import TargetKind
 
 Vector = tuple[float, ...]
 DECILES = 10
@@ -31,7 +32,7 @@ class Quantities:
     std: Vector = ()
     decimal: str | None = None
     task: ClassVar[str] = "regression"
-    kind: ClassVar[Kind] = "number"
+    kind: ClassVar[TargetKind] = "number"
 
     @property
     def brief(self) -> str:

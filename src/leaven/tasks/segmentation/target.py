@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
-from leaven.formats.target import BadTarget, Doubt, Kind
+from leaven.formats.target import BadTarget, Doubt
+from leaven.formats.target_kind import TargetKind
 from leaven.tasks.classification.target import names_told_by
 
 IGNORED = 255  # what pixels without a class are in masks, by custom
@@ -54,7 +55,7 @@ class MaskClasses:
     ignored: int = IGNORED
     columns: ClassVar[tuple[str, ...]] = ("mask",)
     task: ClassVar[str] = "segmentation"
-    kind: ClassVar[Kind] = "mask"
+    kind: ClassVar[TargetKind] = "mask"
 
     @property
     def brief(self) -> str:
