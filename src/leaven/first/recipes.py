@@ -17,6 +17,7 @@ from leaven.language.source import Source
 from leaven.recipe.model_facts import are_weights_installed
 from leaven.recipe.reader import longest_text
 from leaven.tasks.multilabel.target import SEPARATOR
+from leaven.terminal.visible import visible
 
 # Models a newcomer may choose from: name, and what it is good for.
 FOR_IMAGES = {
@@ -185,7 +186,7 @@ def _summary(look: TableLook) -> str:
 
 def word(text: str) -> str:
     """A text in a comment: in one line, and printable."""
-    return " ".join(text.encode(errors="replace").decode().split())
+    return visible(" ".join(text.encode(errors="replace").decode().split()))
 
 
 def _data(look: TableLook, path: str, root: str | None) -> str:

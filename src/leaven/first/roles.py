@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from leaven.formats.tables import Embedded
 from leaven.formats.target import plain
 from leaven.language.record import Record
 from leaven.sources.columns import file_in_table
+from leaven.terminal.commands import typed
 
 _SURE_LABELS = ("label", "labels", "gold_label", "class", "target", "y", "sentiment", "category")
 _LABELS = (
@@ -225,11 +226,27 @@ def _images(file: Path, columns: Sequence[Column], options: TableOptions) -> Ima
         if place is not None:
             return Images(column=column.name, root=place[0], ending=place[1])
         if are_called_so or options.image is not None:
+            help = _moved(file, column, names, options) or "--root FOLDER says where the paths start"
             raise NotUnderstood(
-                f"{file} names images in `{column.name}`, such as {names[0]}, which are not there; "
-                f"--root FOLDER says where the paths start"
+                f"{file} names images in `{column.name}`, such as {names[0]}, which are not there; {help}"
             )
     return None
+
+
+def _moved(file: Path, column: Column, names: Sequence[str], options: TableOptions) -> str:
+    """How to make a table of images that are here under the ends of their paths, where the table says where they were
+    on another computer; empty where they are not here either."""
+    starts = (names[0][: slash.end()] for slash in re.finditer("/", names[0]))
+    for start in takewhile(lambda start: all(name.startswith(start) for name in names), starts):
+        if _place_of([name.removeprefix(start) for name in names[:TRIED]], file.parent, options.root) is not None:
+            prefix = re.sub(r"[][\\.*^$#]", r"\\\g<0>", str(column.filled[0])[: len(start)])
+            table = typed(file.with_name(f"{file.stem}_here{file.suffix}"))
+            return (
+                "they are here under the ends of these paths, and a table can name them so:\n"
+                f"  sed {typed(f's#{prefix}##g')} {typed(file)} > {table}\n"
+                f"  leaven new {table}{f' --root {typed(options.root)}' if options.root is not None else ''}"
+            )
+    return ""
 
 
 def _may_be_ids(column: Column, columns: Sequence[Column]) -> bool:

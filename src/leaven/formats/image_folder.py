@@ -120,14 +120,14 @@ def files_below(folder: Path) -> Iterator[str]:
 
 def _directories(folder: str) -> Iterator[Directory]:
     """A folder and the directories in it, however deep, without hidden ones."""
-    waiting: list[tuple[str, frozenset[tuple[int, int]]]] = [(folder, frozenset())]
+    waiting = [(folder, _above(folder))]
     while waiting:
         place, above = waiting.pop()
         files, folders, times = [], [], None
         with suppress(OSError), os.scandir(place) as entries:
             status = os.stat(place)
             here = (status.st_dev, status.st_ino)
-            if here in above:  # a link that leads back
+            if here in above:  # a link that leads back, or to other classes
                 continue
             times = times_of(status)
             for entry in entries:
@@ -141,6 +141,16 @@ def _directories(folder: str) -> Iterator[Directory]:
                 if entry.is_symlink() and not is_image(entry.name):
                     times = None
         yield Directory(place, files, folders, times)
+
+
+def _above(folder: str) -> frozenset[tuple[int, int]]:
+    """The devices and numbers of the directories that a folder is in."""
+    above = set()
+    for place in Path(os.path.abspath(folder)).parents:
+        with suppress(OSError):
+            status = os.stat(place)
+            above.add((status.st_dev, status.st_ino))
+    return frozenset(above)
 
 
 def is_image(file: str) -> bool:

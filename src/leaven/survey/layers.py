@@ -73,15 +73,16 @@ def _with_a_head(model: nn.Module, request: dict[str, Any]) -> nn.Module:
 
 
 def build(request: dict[str, Any], **changes: Any) -> nn.Module:
-    """The requested model, on the meta device where it can be built there."""
-    try:
-        with torch.device("meta"):
-            return _fitted(_build(request, changes), request)
-    except (RuntimeError, NotImplementedError) as error:
-        if "meta" not in str(error):
-            raise
-    with _weights_on_meta():  # its constructor needs values
-        return _fitted(_build(request, changes).to("meta"), request)
+    """The requested model, on the meta device where it can be built there: its constructor may need values that it has
+    computed, or those of its weights."""
+    for place in (torch.device("meta"), _weights_on_meta()):
+        try:
+            with place:
+                return _fitted(_build(request, changes).to("meta"), request)
+        except (RuntimeError, NotImplementedError) as error:
+            if "meta" not in str(error):
+                raise
+    return _fitted(_build(request, changes).to("meta"), request)
 
 
 def _fitted(model: nn.Module, request: dict[str, Any]) -> nn.Module:

@@ -24,3 +24,13 @@ def test_a_folder_of_images_is_looked_at_and_gets_a_recipe(tmp_path: Path) -> No
     )
     with pytest.raises(NotUnderstood, match="options about columns are for tables"):
         look_at(tmp_path / "photos", TableOptions(label="x"))
+
+
+def test_names_of_classes_can_be_shown_in_a_terminal(tmp_path: Path) -> None:
+    for name in ("\x1b[31mred", "blue\u202egreen"):
+        (tmp_path / "photos" / name).mkdir(parents=True)
+        Image.new("RGB", (8, 8)).save(tmp_path / "photos" / name / "0.png")
+    look = look_at(tmp_path / "photos", TableOptions())
+    text = first_recipe(look, tmp_path / "a.leaven", "resnet18", None, scratch=False)
+    assert text.startswith("# 2 classes, 2 images: ␛[31mred, blue")
+    assert text.replace("\n", "").isprintable()

@@ -1,6 +1,7 @@
 """What a table is, as it is published, and the data that a first recipe has for it."""
 
 import json
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -201,6 +202,23 @@ def test_a_table_of_images_finds_them(tmp_path: Path, written: str) -> None:
     assert found.rows == {"": 12}
     assert ('ending=".jpg"' in data_of(found)) == (written == "{}")
     assert ("root=" in data_of(found)) == (not written.startswith("photos"))
+
+
+@pytest.mark.parametrize(
+    "written", ["C:\\ann's [new]\\{}.jpg", "/home/ann/$birds.v2/photos/{}.jpg", "\\\\nas\\x\\{}.jpg"]
+)
+def test_a_table_of_another_computer_is_told_how_to_name_its_images_here(tmp_path: Path, written: str) -> None:
+    (tmp_path / "photos").mkdir()
+    for at in range(12):
+        Image.new("RGB", (9, 9)).save(tmp_path / "photos" / f"im{at}.jpg")
+    lines = "".join(f"{written.format(f'im{at}')},{'pug' if at % 2 else 'boxer'}\n" for at in range(12))
+    (tmp_path / "dogs.csv").write_text(f"path,breed\n{lines}")
+    with pytest.raises(NotUnderstood, match="they are here under the ends of these paths") as refused:
+        look(tmp_path / "dogs.csv")
+    _, command, again = str(refused.value).split("\n")
+    subprocess.run(command, shell=True, check=True)
+    found = look(Path(again.split()[-1]))
+    assert (found.noun, found.rows, found.roles.label) == ("images", {"": 12}, "breed")
 
 
 def test_numbers_in_a_table_of_texts_are_not_images_that_happen_to_be_near(tmp_path: Path) -> None:

@@ -81,10 +81,12 @@ def test_the_check_and_the_runtime_agree(tmp_path: Path, tree: str, classes: lis
     assert told == [diagnostic.headline for diagnostic in checked.diagnostics]
 
 
-def test_a_link_that_leads_back_is_followed_once(tmp_path: Path) -> None:
+def test_images_of_other_classes_are_not_of_a_class_by_a_link_that_leads_back(tmp_path: Path) -> None:
     lay_out(tmp_path / "photos", "ants/1.jpg bees/1.jpg")
     os.symlink(tmp_path / "photos", tmp_path / "photos" / "ants" / "back")
-    assert len(list(files_below(tmp_path / "photos" / "ants"))) == 2
+    os.symlink(tmp_path / "photos" / "ants", tmp_path / "photos" / "ants" / "again")
+    assert list(files_below(tmp_path / "photos" / "ants")) == [str(tmp_path / "photos" / "ants" / "1.jpg")]
+    assert read_image_folder(tmp_path / "photos", "photos").counts == {"": 2}
 
 
 def test_linked_folders_and_files_count(tmp_path: Path) -> None:

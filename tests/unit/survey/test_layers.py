@@ -111,15 +111,22 @@ def test_a_failing_user_file_is_reported_in_one_line(
     assert answer({"file": str(tmp_path / "mine.py"), "name": "Net", "arguments": {}}) == {"error": error}
 
 
+@pytest.mark.parametrize(
+    ("widths", "conv"),
+    [
+        ("[int(width) for width in torch.linspace(4, 8, 2)]", "nn.Conv2d(3, widths[1], 3)"),
+        ("[4, 8]", "orthogonal(nn.Conv2d(3, widths[1], 3))"),  # looks at the values of the layer's weights
+    ],
+)
 def test_a_constructor_that_looks_at_values_is_built_all_the_same(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, widths: str, conv: str
 ) -> None:
     monkeypatch.setattr(sys, "path", list(sys.path))
     (tmp_path / "looks.py").write_text(
-        "import torch\nfrom torch import nn\n"
+        "import torch\nfrom torch import nn\nfrom torch.nn.utils.parametrizations import orthogonal\n"
         "def net(num_classes=3):\n"
-        "    widths = [int(width) for width in torch.linspace(4, 8, 2)]\n"
-        "    return nn.Sequential(nn.Conv2d(3, widths[1], 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(),\n"
+        f"    widths = {widths}\n"
+        f"    return nn.Sequential({conv}, nn.AdaptiveAvgPool2d(1), nn.Flatten(),\n"
         "        nn.Linear(widths[1], num_classes))\n"
     )
     told = answer({"file": str(tmp_path / "looks.py"), "name": "net", "arguments": {}})

@@ -68,6 +68,8 @@ def copy_to_look_at(model: nn.Module) -> nn.Module:
     own = {id(part) for part in _parts(model)}
     if any(id(part) in own for part in _parts(copied)):
         raise NotCopied(f"{name} can't be copied: its copy shares layers or weights with it")
+    if [weight.is_leaf for weight in copied.parameters()] != [weight.is_leaf for weight in model.parameters()]:
+        raise NotCopied(f"{name} can't be copied: the weights of its copy can't be trained")  # of scripted layers
     if where := ModelState(copied).shared_with(state):
         raise NotCopied(f"{name} can't be copied: its copy shares {where} with it")
     return copied

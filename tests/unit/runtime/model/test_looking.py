@@ -78,6 +78,11 @@ NOT_COPIED = {
     ),
     "a generator outside": ("G = (n for n in range(100))", "pass", "can't be copied"),
     "a variable of each thread": ("T = threading.local()", "pass", "can't be copied"),
+    "a scripted layer": (
+        "",
+        "self.scripted = torch.jit.script(nn.Linear(1, 1))",
+        "the weights of its copy can't be trained",
+    ),
     "a variable of each context": ("V = contextvars.ContextVar('V', default=0)", "pass", "can't be copied"),
 }
 
