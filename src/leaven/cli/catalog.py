@@ -9,6 +9,7 @@ from leaven.catalog.card_facts import facts_of, parameter_count
 from leaven.catalog.search import meanings, nearest, search
 from leaven.catalog.value_text import value_text
 from leaven.cli.printing import echo, echo_painted
+from leaven.formats.listing import either, in_code
 from leaven.language.highlight import highlight
 from leaven.messages import describe, explanations
 from leaven.recipe.model_facts import are_weights_installed
@@ -108,7 +109,7 @@ def print_page(text: str) -> None:
 
 def _hint(word: str, kinds: Sequence[str]) -> str:
     near = nearest(word, kinds)
-    return " Did you mean " + describe.either([f"`{name}`" for name in near]) + "?" if near else ""
+    return " Did you mean " + either(in_code(near)) + "?" if near else ""
 
 
 def _card_lines(card: Card) -> Iterator[str]:
