@@ -16,6 +16,7 @@ from leaven.cli import completion
 from leaven.cli.command_group import Commands
 from leaven.cli.exit_codes import USAGE_ERROR
 from leaven.cli.printing import echo, echo_painted
+from leaven.formats.listing import either, in_code
 from leaven.language.highlight import highlight
 from leaven.messages import describe, explanations
 from leaven.recipe.model_facts import are_weights_installed
@@ -168,7 +169,7 @@ def print_page(text: str) -> None:
 
 def _hint(word: str, kinds: Sequence[str]) -> str:
     near = nearest(word, kinds)
-    return " Did you mean " + describe.either([f"`{name}`" for name in near]) + "?" if near else ""
+    return " Did you mean " + either(in_code(near)) + "?" if near else ""
 
 
 def _card_lines(card: Card) -> Iterator[str]:

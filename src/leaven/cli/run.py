@@ -17,11 +17,11 @@ from leaven.cli.printing import echo, echo_file, echo_painted, fail
 from leaven.cli.recipe_command import RecipeCommand, exit_code, print_reports, source_or_exit
 from leaven.files.atomic_files import write_text
 from leaven.formats import run_folder, sweep_folder
+from leaven.formats.listing import both
 from leaven.formats.python_modules import libraries_hidden_in
 from leaven.formats.run_in_progress import is_in_progress
 from leaven.language.diagnostics import Severity
 from leaven.language.source import Source
-from leaven.messages.describe import both
 from leaven.plan.plan import Plan
 from leaven.planning.compiling import compile_source
 from leaven.planning.costs import expected_costs

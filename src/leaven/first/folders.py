@@ -9,6 +9,7 @@ from leaven.first.objects import AnnotatedFolder, annotated_place, look_at_objec
 from leaven.first.options import NotUnderstood, seen_in
 from leaven.formats.finding import Finding
 from leaven.formats.image_folder import counted, files_below, how_to_convert, image_files, is_image, read_image_folder
+from leaven.formats.listing import some
 from leaven.formats.texts import is_utf8
 from leaven.language.record import Record
 from leaven.sources.image_sizes import unreadable_images
@@ -63,10 +64,9 @@ class FolderLook(Record):
             convert = how_to_convert(self.others)
             lines += [f"  {convert}"] if convert else []
         if self.unreadable:
-            some = ", ".join(typed(os.path.relpath(file, self.path)) for file in self.unreadable[:3])
-            more = ", …" * (len(self.unreadable) > 3)
+            files = some([typed(os.path.relpath(file, self.path)) for file in self.unreadable], 3)
             fault = "file is not an image" if len(self.unreadable) == 1 else "files are not images"
-            lines.append(f"{len(self.unreadable):,} {fault}, and left out by `on_bad_file skip`: {some}{more}")
+            lines.append(f"{len(self.unreadable):,} {fault}, and left out by `on_bad_file skip`: {files}")
         return "\n".join(lines)
 
 
@@ -108,11 +108,11 @@ def _classes_in_names(folder: Path) -> str:
     classes = Counter(found[1] for name in names if (found := re.fullmatch(r"(.+)[ ._-]\d+\.\w+", name)))
     if len(classes) < 2 or classes.total() < len(names) or min(classes.values()) < 2:
         return ""
-    some = ", ".join(f"`{name}`" for name in sorted(classes)[:3])
+    words = ", ".join(f"`{name}`" for name in sorted(classes)[:3])
     table = typed(f"{file_name_for(folder)}.csv")
     pattern = r"s/^(.+)[ ._-][0-9]+\.[A-Za-z]+$/&,\1/p"
     return (
-        f"the names of its images begin with {some}; a table can list them:\n"
+        f"the names of its images begin with {words}; a table can list them:\n"
         f"  (echo file,label; ls {typed(place)} | sed -nE '{pattern}') > {table}\n"
         f"  leaven new {table} --root {typed(place)}"
     )

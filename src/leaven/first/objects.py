@@ -4,6 +4,7 @@ from pathlib import Path
 
 from leaven.first.options import NotUnderstood, seen_in
 from leaven.formats.finding import Finding
+from leaven.formats.listing import some
 from leaven.language.record import Record
 from leaven.sources.coco import Coco
 from leaven.sources.formats_of_boxes import names_images, source_in
@@ -34,8 +35,7 @@ class AnnotatedFolder(Record):
         """The first comment of its recipe."""
         if not self.images:
             return "Annotated images"
-        names = ", ".join(self.names[:5]) + ", …" * (len(self.names) > 5)
-        return f"{_categories(self.names)}, {self.images:,} images: {names}"
+        return f"{_categories(self.names)}, {self.images:,} images: {some(self.names, 5)}"
 
 
 def annotated_place(path: Path) -> Path | None:

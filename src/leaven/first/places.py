@@ -5,9 +5,9 @@ from pathlib import Path
 from leaven.first.folders import FolderLook, look_at_folder
 from leaven.first.objects import AnnotatedFolder, annotated_place
 from leaven.first.options import NotUnderstood, TableOptions
-from leaven.first.roles import LISTED
 from leaven.first.table import TableLook, look_at_table, tables_at
 from leaven.formats.image_folder import is_image, looks_split, read_image_folder, sub_folders
+from leaven.formats.listing import some
 from leaven.formats.tables import is_table
 from leaven.sources.formats_of_boxes import source_in
 from leaven.sources.mask_folder import looks_like_masks
@@ -59,7 +59,7 @@ def _table_at(path: Path) -> Path | None:
         others = [file for file in files if file.suffix in _MAY_BE_TABLES and file.stem.lower() not in _ABOUT]
         return others[0] if len(others) == 1 and others[0].stat().st_size else None
     if len(tables) > 1 and any(finding.is_error for finding in TextFolder(path, path.as_posix()).look().findings):
-        names = ", ".join(file.name for file in tables[:LISTED]) + ", …" * (len(tables) > LISTED)
+        names = some([file.name for file in tables])
         advice = f"name the one with the labels: leaven new {typed(tables[0])}"
         if looks_split([file.stem for file in tables]):
             advice = f"if these are splits, rename them to train{tables[0].suffix}, val{tables[0].suffix} and so on"

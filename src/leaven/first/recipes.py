@@ -12,6 +12,7 @@ from leaven.first.objects import AnnotatedFolder
 from leaven.first.places import Look
 from leaven.first.table import TableLook, percent, shares
 from leaven.formats.imbalance import are_imbalanced
+from leaven.formats.listing import some
 from leaven.formats.tables import PLAIN
 from leaven.language.source import Source
 from leaven.recipe.model_facts import are_weights_installed
@@ -85,7 +86,7 @@ def _recipe_of_folder(look: FolderLook, target: Path, model: str, epochs: int | 
         body = training_on_texts(look.total, epochs, scratch)
     if look.classes:
         classes = f", classes={value_text(look.classes)}"
-    names = ", ".join(map(word, list(look.images)[:5])) + ", …" * (len(look.images) > 5)
+    names = some([*map(word, look.images)], 5)
     return (
         f"# {len(look.images)} classes, {look.total:,} {look.noun}: {names}.\n"
         f"model {model}\n"

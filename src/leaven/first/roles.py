@@ -16,6 +16,7 @@ from typing import Any
 from leaven.first.options import Guess, NotUnderstood, TableOptions
 from leaven.formats.doubtful_labels import separator_in
 from leaven.formats.image_folder import IMAGE_ENDINGS, is_image
+from leaven.formats.listing import either, in_code, some
 from leaven.formats.numerals import MARKS, decimal_mark, is_ambiguous, number_in
 from leaven.formats.tables import Embedded
 from leaven.formats.target import plain
@@ -50,7 +51,6 @@ MANY_NUMBERS = 20  # different ones, from which on numbers with fractions are qu
 MANY_COLUMNS = 50  # of numbers, which are pixels or other features
 TRIED = 20  # cells of which files are looked for
 MOST_FOLDERS = 200
-LISTED = 8
 
 
 class Column(Record):
@@ -204,7 +204,8 @@ def _text(texts: Sequence[Column], guesses: list[Guess]) -> tuple[str, ...]:
     known = [column for column in texts if column.called in _TEXTS]
     if len(texts) > 1 and [best] != known:
         names = tuple(column.name for column in texts)
-        explanation = f"the texts are in `{best.name}`, not in {either([name for name in names if name != best.name])}"
+        others = in_code(name for name in names if name != best.name)
+        explanation = f"the texts are in `{best.name}`, not in {either(others)}"
         guesses.append(Guess("text", best.name, names, explanation))
     return (best.name,)
 
@@ -333,7 +334,7 @@ def _answer(file: Path, columns: Sequence[Column], guesses: list[Guess]) -> Role
     answer = _one_or_several(best, guesses)
     if len(possible) > 1:
         others = [column.name for column in possible if column is not best]
-        explanation = f"the labels are in `{best.name}`, not in {either(others)}"
+        explanation = f"the labels are in `{best.name}`, not in {either(in_code(others))}"
         guesses.append(Guess("label", best.name, tuple(column.name for column in possible), explanation))
     return answer
 
@@ -359,13 +360,7 @@ def _decimal(column: Column, options: TableOptions, guesses: list[Guess]) -> str
 
 
 def listed(names: Sequence[str]) -> str:
-    shown = [f"`{name if len(name) <= 40 else name[:39] + '…'}`" for name in names[:LISTED]]
-    return ", ".join(shown) + ", …" * (len(names) > LISTED)
-
-
-def either(names: Sequence[str]) -> str:
-    *first, last = [f"`{name}`" for name in names[:LISTED]]
-    return f"{', '.join(first)} or {last}" if first else last
+    return some([f"`{name if len(name) <= 40 else name[:39] + '…'}`" for name in names])
 
 
 def _number(cell: Any, decimal: str | None) -> float | None:

@@ -17,6 +17,7 @@ from leaven.first.layout import MOST, look_at_layout
 from leaven.first.options import Guess, NotUnderstood, TableOptions, seen_in
 from leaven.first.roles import Column, Roles, listed, look_at_roles
 from leaven.formats.finding import BadSource, Finding
+from leaven.formats.listing import both, in_code, some
 from leaven.formats.tables import PLAIN, BadLine, Layout, WrongWidth, formats, open_table, split_tables
 from leaven.formats.tables.csv_file import COLUMN, UTF8
 from leaven.formats.tables.csv_file import Table as TextTable
@@ -99,7 +100,7 @@ class TableLook(Record):
         roles = self.roles
         if roles.text:
             pair = ", read as a pair" if len(roles.text) == 2 else ""
-            found.append(f"texts in {' and '.join(f'`{name}`' for name in roles.text)}{pair}")
+            found.append(f"texts in {both(in_code(roles.text))}{pair}")
         if roles.image is not None:
             where = f", relative to {roles.image.root}" if roles.image.root is not None else ""
             ending = f", without their ending {roles.image.ending}" if roles.image.ending else ""
@@ -129,8 +130,7 @@ def percent(share: float) -> str:
 def shares(classes: Mapping[str, int]) -> str:
     """The classes with how many samples each has, the most frequent first."""
     total = sum(classes.values())
-    some = [f"{shown(name)} ({percent(count / total)})" for name, count in list(classes.items())[:6]]
-    return ", ".join(some) + ", …" * (len(classes) > 6)
+    return some([f"{shown(name)} ({percent(count / total)})" for name, count in classes.items()], 6)
 
 
 def tables_at(path: Path) -> dict[str, Path]:
@@ -223,8 +223,8 @@ def _columns(file: Path, layout: Layout) -> list[Column]:
     rows = [cells for _, cells in islice(table.rows(names), most)]
     if not rows:
         raise NotUnderstood(f"{file} has no rows")
-    some = rows[:: max(1, len(rows) // SOME)]
-    return [Column(name=name, cells=tuple(row[at] for row in some)) for at, name in enumerate(names)]
+    rows = rows[:: max(1, len(rows) // SOME)]
+    return [Column(name=name, cells=tuple(row[at] for row in rows)) for at, name in enumerate(names)]
 
 
 def _by_number(options: TableOptions, columns: Sequence[Column]) -> TableOptions:

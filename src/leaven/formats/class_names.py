@@ -13,6 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import NamedTuple
 
+from leaven.formats.listing import either, in_code, some_of_many
+
 _SETS = {  # how many outputs, and the file with their wnids
     "imagenet-1k": (1000, "imagenet_synsets.txt"),
     "imagenet-21k-miil": (11221, "imagenet21k_miil_synsets.txt"),
@@ -102,9 +104,9 @@ def match(given: Sequence[str], published: PublishedClasses) -> tuple[int, ...] 
         return _unknown(unknown, words)
     for name, outputs in zip(given, meant, strict=True):
         if len(outputs) > 1:
-            wnids = [f"`{published.wnids[at]}`" for at in outputs]
+            wnids = in_code(published.wnids[at] for at in outputs)
             fact = f"`{name}` is the name of {len(outputs)} outputs of the model"
-            return Mismatch(fact, f"name the class by its wnid: {', '.join(wnids[:-1])} or {wnids[-1]}")
+            return Mismatch(fact, f"name the class by its wnid: {either(wnids)}")
     first: dict[int, str] = {}
     for name, (at,) in zip(given, meant, strict=True):
         if at in first:
@@ -122,11 +124,9 @@ def _folded(name: str) -> str:
 def _unknown(names: Sequence[str], words: Words) -> Mismatch:
     from difflib import get_close_matches
 
-    listed = ", ".join(f"`{name}`" for name in names[:_LISTED])
-    more = f" and {len(names) - _LISTED:,} more" if len(names) > _LISTED else ""
-    fact = f"the model has no output for the class{'es' * (len(names) > 1)} {listed}{more}"
+    fact = f"the model has no output for the class{'es' * (len(names) > 1)} {some_of_many(in_code(names), _LISTED)}"
     near = dict.fromkeys(
         close for name in names[:_LISTED] for close in get_close_matches(_folded(name), words, n=1, cutoff=0.7)
     )
-    nearest = f"the model has {' and '.join(f'`{name}`' for name in near)}; otherwise " if near else ""
+    nearest = f"the model has {' and '.join(in_code(near))}; otherwise " if near else ""
     return Mismatch(fact, f"{nearest}remove `head=keep` to get a new head for these classes")

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from leaven.formats.image_folder import is_image, looks_split
+from leaven.formats.listing import both, in_code
 from leaven.formats.target import Doubt, shown
 
 FEWEST = 10  # images from which on a label of each image's own is doubtful
@@ -54,7 +55,7 @@ def doubt_folders(counts: Mapping[str, int]) -> Doubt | None:
     """The first doubt about classes that are sub-folders; a number of 0 is one that is not known."""
     names = list(counts)
     if {name.lower() for name in names} <= _NOT_CLASSES:
-        fact = f"has the classes {_both(names)}, which look like images and what was drawn on them"
+        fact = f"has the classes {_both(names[:3])}, which look like images and what was drawn on them"
         return Doubt(fact, "put the images of each class into its own sub-folder; masks and boxes can't be learned")
     return doubt_spelling(names) or _one_image_each(counts, "use folders with several images of the same class")
 
@@ -65,7 +66,7 @@ def doubt_spelling(names: Sequence[str]) -> Doubt | None:
     for name in names:
         other = first.setdefault(re.sub(r"[\s_-]+", " ", name.casefold()).strip(), name)
         if other != name and len(name) > 1 and _number(name) is None:
-            fact = f"has the classes {_both([other, name])}, which differ only in how they are written"
+            fact = f"has the classes {_both((other, name))}, which differ only in how they are written"
             return Doubt(fact, "write each class in one way")
     return None
 
@@ -94,7 +95,7 @@ def _not_classes(names: Sequence[str]) -> Doubt | None:
         fact = f"has classes such as `{shown(names[0])}`, which are names of files"
         return Doubt(fact, "name the column with the classes")
     if looks_split(names):
-        fact = f"has the classes {_both(names)}, which are names of splits"
+        fact = f"has the classes {_both(names[:3])}, which are names of splits"
         help = "name the column with the classes; for splits, write a table for each: `train.csv`, `val.csv`"
         return Doubt(fact, help)
     return None
@@ -150,8 +151,7 @@ def _number(name: str) -> float | None:
 
 
 def _both(names: Sequence[str]) -> str:
-    *first, last = [f"`{shown(name)}`" for name in names[:3]]
-    return f"{', '.join(first)} and {last}"
+    return both(in_code(map(shown, names)))
 
 
 def separator_in(names: Sequence[str]) -> str | None:

@@ -17,6 +17,7 @@ from pathlib import Path
 from leaven.cache.folder_counts import Counted, Directory, times_of
 from leaven.cache.folder_counts import counted as counted_images
 from leaven.formats.finding import Finding
+from leaven.formats.listing import both, in_code, some_names
 from leaven.formats.texts import is_utf8
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
@@ -72,7 +73,7 @@ def read_image_folder(folder: Path, name: str) -> ImageFolder:
     places = {part: [t for t in there if are_all_parts or sub_folders(folder / t)] for part, there in places.items()}
     if not places["train"]:
         if are_all_parts:
-            fact, help = f"`{name}` has {_quoted(tops)} but no `train`", "name the folder with the training images"
+            fact, help = f"`{name}` has {some_names(tops)} but no `train`", "name the folder with the training images"
             return ImageFolder(findings=(Finding("missing-file", fact, f"{help} `{_below(name, 'train')}`"),))
         read = _judged({"": _read_part(folder, name)})
         unused = list(_unused_siblings(folder, name)) if read.parts else []
@@ -261,14 +262,14 @@ def _splits_as_classes(part: PartFolder) -> Finding:
     help = f"put the images of each class into its own sub-folder, such as `{_below(part.name, 'train/ants')}`"
     if sub_folders(part.folder / old):
         help = f"if they are splits, rename `{_below(part.name, old)}` to `{_below(part.name, 'train')}`, and so on"
-    fact = f"the sub-folders of `{part.name}` are read as classes, but have names of splits: {_quoted(part.classes)}"
+    fact = f"the sub-folders of `{part.name}` are read as classes, but have names of splits: {some_names(part.classes)}"
     return Finding("split-as-class", fact, help, is_error=False)
 
 
 def _empty_classes(part: PartFolder, names: Sequence[str]) -> Finding:
     fact = f"`{_below(part.name, names[0])}` contains no images and is ignored"
     if len(names) > 1:
-        fact = f"{len(names)} sub-folders of `{part.name}` contain no images and are ignored: {_quoted(names)}"
+        fact = f"{len(names)} sub-folders of `{part.name}` contain no images and are ignored: {some_names(names)}"
     it = "it" if len(names) == 1 else "them"
     add = f"add images ({', '.join(IMAGE_ENDINGS)}), or remove {it} from `{part.name}`"
     help = how_to_convert(_shown_files(part, names)) or add
@@ -311,7 +312,7 @@ def _lacking_classes(part: PartFolder, train: PartFolder, names: Sequence[str]) 
 def _in_one(names: Sequence[str], part: PartFolder, other: PartFolder) -> str:
     """The fact that classes are in one part and not in the other."""
     classes = "class {} is" if len(names) == 1 else "classes {} are"
-    return f"{classes.format(_quoted(names))} in `{part.name}` but not in `{other.name}`"
+    return f"{classes.format(some_names(names))} in `{part.name}` but not in `{other.name}`"
 
 
 def _unlabelled(part: PartFolder, class_: str) -> Finding:
@@ -335,7 +336,7 @@ def _loose(part: PartFolder) -> Finding | None:
 def _splits_in_classes(part: PartFolder) -> Finding:
     first = part.classes[0]
     inside = sub_folders(part.folder / first)
-    listed, better = _quoted([f"{first}/{name}" for name in inside]), _below(part.name, f"{inside[0]}/{first}")
+    listed, better = some_names([f"{first}/{name}" for name in inside]), _below(part.name, f"{inside[0]}/{first}")
     fact = f"the splits inside of the classes of `{part.name}` are ignored, and the split is random: {listed}"
     return Finding("unused-split", fact, f"put the classes into the splits: `{better}`", is_error=False)
 
@@ -350,22 +351,17 @@ def _unused_siblings(folder: Path, name: str) -> Iterator[Finding]:
     if beside:
         above = os.path.dirname(name.rstrip("/")) or "."
         are, them = ("is", "it") if len(beside) == 1 else ("are", "them")
-        others = _quoted([_below(above, top) for top in beside])
+        others = some_names([_below(above, top) for top in beside])
         fact = f"{others} beside `{name}` {are} not used, and the split is random"
         yield Finding("unused-split", fact, f'write `folder("{above}")` to use {them}', is_error=False)
 
 
 def _beside_splits(name: str, used: Sequence[str], others: Sequence[str]) -> Finding:
-    ignored = f"{_quoted([_below(name, top) for top in others])} {'are' if len(others) > 1 else 'is'} ignored"
+    ignored = f"{some_names([_below(name, top) for top in others])} {'are' if len(others) > 1 else 'is'} ignored"
     help = "move the images into the class folders of a split, or the folder elsewhere"
-    return Finding("unused-split", f"`{name}` has the splits {_quoted(used)}, so {ignored}", help, is_error=False)
+    return Finding("unused-split", f"`{name}` has the splits {some_names(used)}, so {ignored}", help, is_error=False)
 
 
 def _doubled(name: str, tops: Sequence[str]) -> Finding:
-    fact = f"`{name}` has both {' and '.join(f'`{top}`' for top in tops)}, which are the same split"
+    fact = f"`{name}` has both {both(in_code(tops))}, which are the same split"
     return Finding("repeated-split", fact, "keep one of them")
-
-
-def _quoted(names: Sequence[str]) -> str:
-    listed = ", ".join(f"`{name}`" for name in names[:8])
-    return f"{listed}, …" if len(names) > 8 else listed

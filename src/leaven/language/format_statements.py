@@ -156,7 +156,9 @@ class _StatementFormatter:
             comments = self.values.take_comments(argument.span.start)
             if arguments:
                 arguments[-1].trailing = pop_trailing(comments)
-                spaces[index] = self._spaces_after_comma(node.arguments[index - 1].span.end, argument.span.start)
+                end, start = node.arguments[index - 1].span.end, argument.span.start
+                if not has_line_end(self.source, end, start):
+                    spaces[index] = self._spaces(next_token(self.source, self._find(",", end) + 1))
                 comments += self.values.take_comments(argument.span.end, argument)
             is_pipeline = isinstance(argument.value, syntax.Pipeline)
             arguments.append(ArgumentDoc(self.values.format(argument), is_pipeline, comments))
@@ -182,12 +184,6 @@ class _StatementFormatter:
 
     def _spaces(self, offset: int) -> int:
         return spaces_before(self.source, offset) or 0
-
-    def _spaces_after_comma(self, start: int, end: int) -> int:
-        """The spaces after the comma between two arguments, if they are on one line."""
-        if has_line_end(self.source, start, end):
-            return 0
-        return self._spaces(next_token(self.source, self._find(",", start) + 1))
 
     def _find(self, character: str, start: int) -> int:
         return self.source.text.index(character, start)

@@ -93,8 +93,11 @@ class ValueFormatter:
             case syntax.Binary():
                 doc = self._binary(node)
                 return doc if _PRECEDENCE[node.operator] >= precedence else ("(", doc, ")")
-            case syntax.Negative():
-                return self._negative(node)
+            case syntax.Negative(value=value):
+                signs = "-"
+                while isinstance(value, syntax.Negative):
+                    signs, value = signs + "-", value.value
+                return (signs, self.format(value, _UNARY))
             case _:
                 assert_never(node)
 
@@ -145,12 +148,6 @@ class ValueFormatter:
         for link in reversed(chain):
             parts += [f" {link.operator} ", self.format(link.right, _PRECEDENCE[link.operator] + 1)]
         return tuple(parts)
-
-    def _negative(self, node: syntax.Negative) -> Doc:
-        signs, value = "-", node.value
-        while isinstance(value, syntax.Negative):
-            signs, value = signs + "-", value.value
-        return (signs, self.format(value, _UNARY))
 
 
 def _on_own_lines(comments: list[Comment]) -> list[Doc]:

@@ -59,7 +59,10 @@ def _kind(entry: Entry) -> str | None:
 
 def _run_lines(statements: Sequence[StatementDoc], indent: int) -> list[Line]:
     """The lines of a run: first those of each statement, then neighbours of the same form aligned."""
-    width = _name_width(statements)
+    # All names of a run are written as wide as the longest if its author padded one.
+    named = [each for each in statements if each.arguments and len(each.name) <= _LONGEST_NAME]
+    is_padded = any(each.spaces[0] >= _PADDING for each in named)
+    width = max(len(each.name) for each in named) if is_padded else 0
     written = [(statement, _statement_lines(statement, indent, width)) for statement in statements]
     lines: list[Line] = []
     # The statements of a table take one line each, and have the same name and number of arguments.
@@ -70,14 +73,6 @@ def _run_lines(statements: Sequence[StatementDoc], indent: int) -> list[Line]:
         for _, own in members:
             lines += own
     return lines
-
-
-def _name_width(statements: Sequence[StatementDoc]) -> int:
-    """How wide all names of a run are written, or 0 for each in its own width."""
-    candidates = [s for s in statements if s.arguments and len(s.name) <= _LONGEST_NAME]
-    if any(statement.spaces[0] >= _PADDING for statement in candidates):
-        return max(len(statement.name) for statement in candidates)
-    return 0
 
 
 def _align(statements: Sequence[StatementDoc], lines: Sequence[Line], width: int) -> None:

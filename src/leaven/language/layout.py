@@ -75,15 +75,16 @@ class Layout:
                 case _:
                     self._other(token)
             is_call = token.type == "NAME" and self.raw[index + 1].type == "LPAR"
-            if token.type in _OPERAND_END and not is_call:
-                self._forget_signs()
+            if token.type in _OPERAND_END and not is_call:  # the operand of the signs is complete
+                self.depth -= self.open[-1].signs
+                self.open[-1].operators -= self.open[-1].signs
+                self.open[-1].signs = 0
             if self.depth > MAX_DEPTH or len(self.open) > MAX_NESTING + 1:
                 self.diagnostics = [lexical_errors.too_deep(token, MAX_NESTING, MAX_DEPTH)]
                 self.is_beyond_limit = True
                 return
         while len(self.open) > 1:
-            self._report_unclosed()
-            self._close_top(end)
+            self._close_unclosed(end)
         self._end_statement(end)
 
     # -- newlines and statements
@@ -151,8 +152,7 @@ class Layout:
     def _close_brackets(self, at: Token) -> None:
         """Close every parenthesis and square bracket, as the next token can't be inside one."""
         while self._in_brackets():
-            self._report_unclosed()
-            self._close_top(at)
+            self._close_unclosed(at)
 
     def _close_top(self, at: Token) -> None:
         closing_type, closing = _CLOSING[self.open[-1].token.type]
@@ -166,11 +166,12 @@ class Layout:
         else:
             self._insert(at, closing_type, closing)
 
-    def _report_unclosed(self) -> None:
+    def _close_unclosed(self, at: Token) -> None:
         opened = self.open[-1].token
         closing = _CLOSING[opened.type][1]
         missing = Edit(self.source.span(self.end, self.end), closing)
         self.diagnostics.append(lexical_errors.unclosed_bracket(opened, closing, missing))
+        self._close_top(at)
 
     def _in_brackets(self) -> bool:
         return self.open[-1].token.type in ("LPAR", "CALL", "LSQB")
@@ -305,12 +306,6 @@ class Layout:
     def _forget_operators(self) -> None:
         self.depth -= self.open[-1].operators
         self.open[-1].operators = self.open[-1].signs = 0
-
-    def _forget_signs(self) -> None:
-        """Their operand is complete."""
-        self.depth -= self.open[-1].signs
-        self.open[-1].operators -= self.open[-1].signs
-        self.open[-1].signs = 0
 
     def _previous(self) -> str:
         return self.tokens[-1].type if self.tokens else ""

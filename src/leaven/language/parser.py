@@ -10,7 +10,7 @@ from functools import cache
 from typing import Any
 
 from leaven.language import foreign_syntax, lexical_errors, parse_tables, syntax, syntax_errors
-from leaven.language.diagnostics import Diagnostic, in_order
+from leaven.language.diagnostics import Diagnostic, error, in_order
 from leaven.language.lalr_parser import Grammar, LalrParser
 from leaven.language.layout import ESCAPES, Layout
 from leaven.language.record import Record
@@ -84,7 +84,8 @@ def _feed(tokens: Iterator[Token], parser: LalrParser, source: Source) -> tuple[
     result = parser.finish()
     if result is None:
         # Only a single value or setting can end too early; a file may end after any statement.
-        errors.append(syntax_errors.missing_option_value(source))
+        whole = (source.span(0, len(source.text)), "")
+        errors.append(error("missing-value", f"missing value for `{source.name}`", whole))
     return result, errors
 
 
@@ -234,10 +235,8 @@ class _Builder:
 def _words(path: Token) -> tuple[syntax.Name, ...]:
     """The words of a dotted path, each with its own span."""
     words = re.finditer(r"[^.]+", path.value)
-    start = path.span.start
-    return tuple(
-        syntax.Name(word[0], path.span.source.span(start + word.start(), start + word.end())) for word in words
-    )
+    source, start, _ = path.span
+    return tuple(syntax.Name(word[0], source.span(start + word.start(), start + word.end())) for word in words)
 
 
 def _name(word: Token) -> syntax.Name:

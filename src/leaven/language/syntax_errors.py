@@ -10,7 +10,7 @@ from leaven.language import foreign_syntax
 from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Edit, Fix, remove, write
 from leaven.language.lexical_errors import QUOTES, unexpected_character, wrong_quotes
-from leaven.language.source import Source, Span
+from leaven.language.source import Span
 from leaven.language.tokens import Token, line_from, rest_of_line, text_after
 
 _VALUE_STARTS = {"NAME", "NUMBER", "STRING", "LSQB"}
@@ -42,10 +42,6 @@ _NOUNS = {
     "AS": "`as`",
     "$END": "end of input",
 }
-
-
-def missing_option_value(source: Source) -> Diagnostic:
-    return error("missing-value", f"missing value for `{source.name}`", (source.span(0, len(source.text)), ""))
 
 
 def unexpected(statement: list[Token], token: Token, accepted: set[str]) -> Diagnostic:

@@ -1,21 +1,19 @@
 """Tokens, and the text after one that an error message quotes."""
 
 import re
+from typing import NamedTuple
 
 from leaven.language.source import Span
 
 _LOOKAHEAD = 120  # characters that are read after a token, so that an endless line costs no time
 
 
-class Token:
+class Token(NamedTuple):
     """A piece of the source with its type. One that `layout.py` adds has an empty span."""
 
-    __slots__ = ("span", "type", "value")
-
-    def __init__(self, type: str, value: str, span: Span) -> None:
-        self.type = type
-        self.value = value
-        self.span = span
+    type: str
+    value: str
+    span: Span
 
     def __str__(self) -> str:
         return self.value

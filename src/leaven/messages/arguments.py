@@ -8,6 +8,7 @@ from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.catalog.habits import SYNONYMS
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Setting, Written, plural_unit
+from leaven.formats.listing import both, either, in_code, some_names
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Edit, Fix, remove, shortened, write, write_option
@@ -40,7 +41,7 @@ class CardUse(Record):
 
 def missing(use: CardUse, names: Sequence[str], first: str = "") -> Diagnostic:
     """Parameters without a default that are not given; `first` is the one that the first argument was taken for."""
-    listed = ", ".join(f"`{name}`" for name in names)
+    listed = ", ".join(in_code(names))
     form = use.form
     if first:  # `prune 40%`: what must come before the number is left out
         given = use.arguments[0].span
@@ -105,21 +106,21 @@ def height_and_width(first: syntax.Argument, second: syntax.Argument) -> Diagnos
 
 def wrong_signature(name: syntax.Name, kind: str, passed: Sequence[str]) -> Diagnostic:
     """A user's function that can't be called with what the program passes to it."""
-    listed = describe.both(passed)
+    listed = both(passed)
     headline = f"`{name.path}` can't be {describe.KIND_NOUNS[kind]}: it does not accept {listed}"
     fix = f"its first {'parameter' if len(passed) == 1 else 'two parameters'} must be {listed}"
     return error("wrong-signature", headline, (name, f"is called with {listed}"), fix=fix)
 
 
 def none_of(card: Card, name: Span, names: Sequence[str]) -> Diagnostic:
-    forms = describe.either([f'`{name}="…"`' for name in names])
-    headline = f"`{card.bare_name}` needs {describe.either([f'`{name}`' for name in names])}"
+    forms = either(f'`{name}="…"`' for name in names)
+    headline = f"`{card.bare_name}` needs {either(in_code(names))}"
     return error("missing-argument", headline, (name, "neither is given"), fix=f"add {forms}")
 
 
 def several_of(card: Card, names: Sequence[str], places: Sequence[Span]) -> Diagnostic:
     *others, last = sorted(places, key=lambda place: place.start)
-    headline = f"`{card.bare_name}` takes either {describe.either([f'`{name}`' for name in names])}, not both"
+    headline = f"`{card.bare_name}` takes either {either(in_code(names))}, not both"
     spots = ((place, "already given") for place in others)
     return error("conflicting-arguments", headline, (last, "one too many"), *spots, fix="remove one of them")
 
@@ -215,7 +216,7 @@ def _instead_of_unknown(use: CardUse, argument: syntax.Argument, keyword: syntax
         return remark
     if not names:
         return "it takes no arguments"
-    return "it takes " + describe.some([f"`{name}`" for name in names], 10)
+    return "it takes " + some_names(names, 10)
 
 
 def _elsewhere(use: CardUse, argument: syntax.Argument, name: str, form: Form | None) -> Fix | str | None:

@@ -6,6 +6,7 @@ from leaven.catalog import own
 from leaven.catalog.card import KINDS, Card, Parameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Setting
+from leaven.formats.listing import either, in_code
 from leaven.formats.target_kind import TargetKind
 from leaven.language import syntax
 from leaven.language.source import Span
@@ -52,29 +53,10 @@ def expected(parameter: Parameter) -> str:
     """The values that a parameter takes, in words."""
     counted = [unit for unit in parameter.units if unit != "%"]
     quantities = ["a percentage"] * ("%" in parameter.units) + [f"a number of {either(counted)}"] * bool(counted)
-    choices = [either([f"`{choice}`" for choice in parameter.choices])]
+    choices = [either(in_code(parameter.choices)) or "nothing"]
     special = {"choice": choices, "quantity": quantities}
     nouns = [noun for type in parameter.types for noun in special.get(type, [TYPE_NOUNS.get(type, type)])]
     return either([noun for noun in nouns if noun != "none"] or nouns)
-
-
-def either(words: Sequence[str]) -> str:
-    """`a`, `a or b`, `a, b or c`."""
-    return listed(list(dict.fromkeys(words)), "or") or "nothing"
-
-
-def both(words: Sequence[str]) -> str:
-    """`a`, `a and b`, `a, b and c`."""
-    return listed(words, "and")
-
-
-def listed(words: Sequence[str], last: str) -> str:
-    return f" {last} ".join(filter(None, (", ".join(words[:-1]), *words[-1:])))
-
-
-def some(words: Sequence[str], most: int) -> str:
-    """The first few words: `a, b, …`."""
-    return ", ".join(words[:most]) + ", …" * (len(words) > most)
 
 
 def labels(targets: Sequence[TargetKind]) -> str:
@@ -93,7 +75,7 @@ def tasks(targets: Sequence[TargetKind], task: str) -> str:
         words |= {"class": "classification", "binary": "classification"}
     if "class" in targets:
         words["mask"] = words["class"]  # of each pixel
-    return either(list(dict.fromkeys(words[kind] for kind in targets)))
+    return either(words[kind] for kind in targets)
 
 
 def length_in(epochs: Setting, unit: str) -> str:

@@ -13,10 +13,11 @@ from leaven.catalog.statement_keys import (
     statement_card,
 )
 from leaven.catalog.value_text import quoted
+from leaven.formats.listing import both, some
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, Severity, error
 from leaven.language.fixes import Fix, write, write_option
-from leaven.messages import describe, options
+from leaven.messages import options
 from leaven.messages.suggestions import similar
 
 _SHOWN = 8  # labels that a report lists
@@ -56,7 +57,7 @@ def changes_nothing(edit: syntax.Statement, target: syntax.Name, phases: Sequenc
 
 def changes_in_part(edit: syntax.Statement, target: syntax.Name, phases: Sequence[str]) -> Diagnostic:
     """A `change` at the top where some phases have a statement of their own."""
-    listed = describe.both([f'"{phase}"' for phase in phases[:_SHOWN]]) + ", …" * (len(phases) > _SHOWN)
+    listed = both([f'"{phase}"' for phase in phases[:_SHOWN]]) + ", …" * (len(phases) > _SHOWN)
     subject = f"phase {listed} has its" if len(phases) == 1 else f"phases {listed} have their"
     headline = f"{subject} own `{target.path}`, which this does not change"
     fix = f"to change it there too, add `{_edit_of(edit, ('phase', phases[0]), target)}`"
@@ -149,4 +150,4 @@ def _rest(edit: syntax.Statement) -> str:
 
 
 def _listed(labels: Sequence[str]) -> str:
-    return describe.some([f'"{label}"' for label in labels], _SHOWN)
+    return some([f'"{label}"' for label in labels], _SHOWN)

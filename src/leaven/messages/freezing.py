@@ -5,9 +5,9 @@ from collections.abc import Sequence
 from leaven.catalog.layers import LayerParameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Quantity, Setting
+from leaven.formats.listing import some
 from leaven.language.diagnostics import Diagnostic, error, warning
 from leaven.language.fixes import Fix, shortened, write
-from leaven.messages import describe
 from leaven.messages.describe import length_in
 from leaven.messages.places import setting_span, span_of
 
@@ -148,7 +148,7 @@ def not_prunable(call: Invocation, on: Setting, model: str, chosen: Sequence[Lay
 
 
 def _unsuitable(call: Invocation, on: Setting, headline: str, types: Sequence[str], note: str) -> Diagnostic:
-    place = (setting_span(on, call), f"of type {describe.some(types, MOST_NAMED)}")
+    place = (setting_span(on, call), f"of type {some(types, MOST_NAMED)}")
     fix = "remove `on`, or choose other layers (`leaven inspect` lists them)"
     return error("empty-selector", headline, place, notes=[note], fix=fix)
 

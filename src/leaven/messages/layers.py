@@ -8,10 +8,10 @@ from leaven.catalog.layers import Layers
 from leaven.catalog.selectors import WORDS, Layer, OfType, Selector, Word
 from leaven.catalog.value_text import quoted
 from leaven.formats.layer_names import is_under
+from leaven.formats.listing import both, in_code, some_names
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Fix, write
-from leaven.messages import describe
 from leaven.messages.suggestions import similar
 
 # How layers are selected by a call: what it takes, and an example.
@@ -35,9 +35,8 @@ def not_layers(value: syntax.Value) -> Diagnostic:
 
 
 def unknown_call(call: syntax.Call, near: list[str]) -> Diagnostic:
-    examples = [f"`{example}`" for _, example in CALLS.values()]
     headline = f"layers can't be selected by `{call.name.path}`"
-    notes = [f"they are selected by {', '.join(examples[:-1])} and {examples[-1]}"]
+    notes = [f"they are selected by {both(in_code(example for _, example in CALLS.values()))}"]
     fix = similar(call.name.span, near[:1])
     return error("unknown-name", headline, (call.name, "unknown selector"), notes=notes, fix=fix)
 
@@ -91,12 +90,12 @@ def no_such_layer(
     paths = [module.path for module in layers.modules if module.path]
     tops = dict.fromkeys(parameter.name.partition(".")[0] for parameter in layers.parameters)
     id, near = "unknown-layer", list[str]()
-    label, known = "no layer matches", f"the top-level names in {model} are {_some(map(_written, tops))}"
+    label, known = "no layer matches", f"the top-level names in {model} are {some_names(map(_written, tops))}"
     match selector:
         case Layer() | OfType() if types := _types_without_parameters(selector, layers):
             id, headline = "empty-selector", f"`{written}` of {model} has no parameters"
             label = f"nothing to train or freeze in `{types[0]}`"
-            known = f"choose layers that have parameters: {_some(map(_written, tops))}"
+            known = f"choose layers that have parameters: {some_names(map(_written, tops))}"
         case Word(word):
             headline = f"{model} has no layers for `{word}`"
         case OfType(type):
@@ -107,7 +106,7 @@ def no_such_layer(
             if pattern.startswith("*"):
                 ends = Counter(parameter.module_path.rpartition(".")[2] for parameter in layers.parameters)
                 frequent = [name for name, _ in ends.most_common() if name and not name.isdigit()]
-                known = f"layer names end in {_some(frequent)}"
+                known = f"layer names end in {some_names(frequent)}"
         case _:
             headline = f"{model} has no layer named `{written}`"
             near = nearest(written, [*WORDS, *paths]) or ["head"] * (written in _HEADS)
@@ -127,7 +126,3 @@ def _types_without_parameters(selector: Layer | OfType, layers: Layers) -> list[
 def _written(path: str) -> str:
     """A layer as it is named in a recipe: in quotes where it is not a name of the language, such as `1.conv1`."""
     return path if _NAME.fullmatch(path) else quoted(path)
-
-
-def _some(names: Iterable[str]) -> str:
-    return describe.some([f"`{name}`" for name in names], 8)

@@ -6,6 +6,7 @@ from typing import Any
 from leaven.catalog.card import Card
 from leaven.catalog.value_text import quoted
 from leaven.catalog.values import FilePath, Invocation, Setting
+from leaven.formats.listing import in_code, some_of_many
 from leaven.language.diagnostics import Diagnostic, error, note
 from leaven.language.fixes import write
 from leaven.language.source import Span
@@ -100,13 +101,12 @@ def cant_be_built(source: Invocation, reason: str) -> Diagnostic:
 
 def lazy_layers(source: Invocation, layers: Sequence[tuple[str, str]]) -> Diagnostic:
     """`layers` are the paths and classes of those that take their sizes from their first batch."""
-    paths = ", ".join(f"`{path or class_}`" for path, class_ in layers[:3])
-    more = f" and {len(layers) - 3} more" if len(layers) > 3 else ""
+    paths = some_of_many(in_code(path or class_ for path, class_ in layers))
     class_ = layers[0][1]
     usual = f": `nn.{class_.removeprefix('Lazy')}` instead of `nn.{class_}`" if class_.startswith("Lazy") else ""
     headline = f"`{source.card.name}` has lazy layers, which have no sizes before the first batch"
     fix = f"give them their sizes in the constructor{usual}"
-    return error("model-fails", headline, (source, paths + more), fix=fix)
+    return error("model-fails", headline, (source, paths), fix=fix)
 
 
 def for_other_task(model: Invocation, made_for: str, wanted: str, example: str | None, asked: str | None) -> Diagnostic:

@@ -9,6 +9,7 @@ from leaven.catalog import library, lookup
 from leaven.catalog.card import Parameter
 from leaven.catalog.user_code import ImportedModule
 from leaven.catalog.value_text import quoted
+from leaven.formats.listing import in_code
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, error, note, warning
 from leaven.language.fixes import Fix, write, write_option
@@ -80,7 +81,7 @@ def no_such_card(
     if fix is None and dot and not is_library and "." not in prefix:
         fix = f'import the file first: `import "{prefix}.py" as {prefix}`'
     elif fix is None and len(set(candidates)) <= 8:
-        fix = f"choose one of {', '.join(f'`{word}`' for word in candidates)}"
+        fix = f"choose one of {', '.join(in_code(candidates))}"
     fix = fix or search_for(rest, OR_YOUR_OWN if kind in OWN_KINDS else "")
     headline = f"unknown {noun.partition(' ')[2]} `{path}`"
     return error("unknown-name", headline, (name, f"expected {noun}"), notes=notes, fix=fix)
@@ -89,7 +90,7 @@ def no_such_card(
 def not_from_a_file(name: syntax.Name, kind: str, candidates: Sequence[str]) -> Diagnostic:
     """A definition of an imported file where only Leaven's own cards are understood."""
     headline = f"`{name.path}` can't be {describe.KIND_NOUNS[kind]}: an imported file can't define one"
-    fix = f"choose one of {', '.join(f'`{word}`' for word in candidates)}"
+    fix = f"choose one of {', '.join(in_code(candidates))}"
     return error("wrong-type", headline, (name, f"expected {describe.KIND_NOUNS[kind]} of Leaven"), fix=fix)
 
 

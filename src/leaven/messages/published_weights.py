@@ -4,6 +4,7 @@ import re
 
 from leaven.catalog import lookup
 from leaven.catalog.card import Card
+from leaven.formats.listing import some
 from leaven.language.fixes import Edit, Fix
 from leaven.language.source import Span
 
@@ -64,5 +65,4 @@ def _listed(cards: list[Card]) -> str:
     tagged = [f"`{card.name}.{tag}`" for card in cards for tag in card.model.weights if tag]
     if not tagged:
         return ""
-    more = ", …" if len(tagged) > _MANY else ""
-    return f"published {'are' if len(tagged) > 1 else 'is'} {', '.join(tagged[:_MANY])}{more}"
+    return f"published {'are' if len(tagged) > 1 else 'is'} {some(tagged, _MANY)}"

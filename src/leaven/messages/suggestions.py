@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from leaven.catalog import lookup
 from leaven.catalog.card import KINDS, Parameter
 from leaven.catalog.value_text import quoted, value_text
+from leaven.formats.listing import either, in_code
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
 from leaven.language.fixes import Fix, write
@@ -23,7 +24,7 @@ def similar(span: Span, names: Sequence[str], after: str = "") -> Fix | None:
     """Put the first of some similar names in the place of what was written; None without any."""
     if not names:
         return None
-    others = describe.either([f"`{name}`" for name in names])[len(names[0]) + 2 :]
+    others = either(in_code(names))[len(names[0]) + 2 :]
     return write(span, names[0], "did you mean ", after=f"{others}?{after}")
 
 

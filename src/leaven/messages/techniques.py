@@ -5,8 +5,9 @@ from collections.abc import Sequence
 from leaven.catalog.card import Requirement
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Invocation, Origin, Quantity, Setting
+from leaven.formats.listing import both, either
 from leaven.language.diagnostics import Diagnostic, error, warning
-from leaven.messages.describe import both, either, length_in, tasks
+from leaven.messages.describe import length_in, tasks
 
 
 def incompatible(first: Invocation, second: Invocation, reason: str) -> Diagnostic:

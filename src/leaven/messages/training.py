@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from leaven.catalog import lookup
 from leaven.catalog.value_text import quoted, value_text
 from leaven.catalog.values import Invocation, Origin, Setting
+from leaven.formats.listing import both, in_code, some, some_names
 from leaven.formats.target_kind import TargetKind
 from leaven.language.diagnostics import Diagnostic, error, warning
 from leaven.language.fixes import write
@@ -37,9 +38,9 @@ def unbalanced(
 
 def metric_of_unknown_class(of: Setting, names: Sequence[str]) -> Diagnostic:
     near = lookup.nearest(str(of.value), names, limit=1)
-    listed = ", ".join(f"`{name}`" for name in names[:8]) + (", …" if len(names) > 8 else "")
     fix = write(span_of(of.origin), quoted(near[0]), "did you mean ", after="?") if near else None
-    return error("unknown-choice", f"the data has no class `{of.value}`", (of, f"its classes are {listed}"), fix=fix)
+    place = (of, f"its classes are {some_names(names)}")
+    return error("unknown-choice", f"the data has no class `{of.value}`", place, fix=fix)
 
 
 def repeated_score(name: str, again: Invocation, first: Invocation) -> Diagnostic:
@@ -119,8 +120,8 @@ def solved_with_technique(solver: Invocation, other: Invocation) -> Diagnostic:
 
 def solved_with_random_images(solver: Invocation, transforms: Origin, random: Sequence[str]) -> Diagnostic:
     """`random` are the transforms that change images at random."""
-    named = " and ".join(f"`{name}`" for name in random[:2])
-    headline = f"solving the head needs fixed features, but {named} {'is' if len(random) == 1 else 'are'} random"
+    are = "is" if len(random) == 1 else "are"
+    headline = f"solving the head needs fixed features, but {both(in_code(random[:2]))} {are} random"
     spots = (setting_span(_solver(solver), solver), "needs every image once"), (transforms, "random transforms")
     fix = "add `features views=8` to the phase to use 8 random views of every image, or remove the random transforms"
     return error("random-features", headline, *spots, fix=fix)
@@ -128,12 +129,11 @@ def solved_with_random_images(solver: Invocation, transforms: Origin, random: Se
 
 def not_a_linear_head(solver: Invocation, model: str, layers: Sequence[str]) -> Diagnostic:
     """`layers` are those that are trainable, each with its type."""
-    shown = ", ".join(layers[:3]) + (", …" if len(layers) > 3 else "")
     headline = f"only a head of one linear layer can be solved; {model} has {len(layers)} trainable layers"
     if len(layers) == 1:
         headline = f"only a linear head can be solved; that of {model} is not linear"
     place = (setting_span(_solver(solver), solver), "needs one linear layer")
-    notes = [f"trainable: {shown}"] if layers else []
+    notes = [f"trainable: {some(layers, 3)}"] if layers else []
     fix = "remove `solver` to train these layers step by step"
     return error("not-a-linear-head", headline, place, notes=notes, fix=fix)
 

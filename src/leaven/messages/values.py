@@ -7,6 +7,7 @@ from leaven.catalog import lookup
 from leaven.catalog.card import Parameter
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Quantity, plural_unit
+from leaven.formats.listing import either, in_code
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, error, warning
 from leaven.language.fixes import Fix, write
@@ -33,7 +34,7 @@ def wrong_type_of_name(use: syntax.Name, parameter: Parameter, found: str, defin
 
 
 def unknown_choice(value: syntax.Value, written: str, parameter: Parameter) -> Diagnostic:
-    listed = "one of " + ", ".join(f"`{choice}`" for choice in parameter.choices)
+    listed = "one of " + ", ".join(in_code(parameter.choices))
     if {"int", "float", "bool"} & set(parameter.types):
         listed = describe.expected(parameter)
     more = ", or a string in quotes" if "text" in parameter.types else ""
@@ -189,7 +190,7 @@ def fraction_as_percentage(value: syntax.Value, number: float, parameter: Parame
     if parameter.name == "train" and len(parts) in (2, 3) and sum(int(p) if p.isdecimal() else 0 for p in parts) == 100:
         right = ", ".join(f"{name}={part}%" for name, part in zip(("train", "val", "test"), parts, strict=False))
     counted = [unit for unit in parameter.units if unit != "%"]
-    more = f", or a number of {describe.either(counted)}" if counted and "=" not in right else ""
+    more = f", or a number of {either(counted)}" if counted and "=" not in right else ""
     headline = f"`{parameter.name}` needs a unit"
     fix = write(value.span, right, after=more)
     return error("wrong-unit", headline, (value, f"would mean {value_text(number)}%"), fix=fix)

@@ -13,12 +13,12 @@ from leaven.catalog.lookup import nearest
 from leaven.catalog.value_text import quoted
 from leaven.catalog.values import FilePath, Invocation, Pending, Setting, Written
 from leaven.formats.finding import Finding
+from leaven.formats.listing import either
 from leaven.language.diagnostics import error, warning
 from leaven.language.fixes import Fix
 from leaven.language.record import Record
 from leaven.language.source import Span
 from leaven.messages import inputs as messages
-from leaven.messages.describe import either
 from leaven.messages.suggestions import similar
 from leaven.messages.techniques import missing_library
 from leaven.recipe.task import Task, default_task, task_by_parameter, task_named, task_of_library

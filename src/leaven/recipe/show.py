@@ -11,8 +11,8 @@ from typing import Any
 from leaven.catalog.selectors import Joined, Layer, OfType, Selection, Selector, Share, Stages, Without, Word
 from leaven.catalog.value_text import expression_text, value_text
 from leaven.catalog.values import Default, Invocation, Origin, Pending, Quantity, Setting, is_written
+from leaven.formats.listing import both
 from leaven.language.record import Record
-from leaven.messages import describe
 from leaven.recipe.recipe import (
     AnyTechnique,
     Data,
@@ -329,12 +329,12 @@ def _credit(origin: Origin, settings: Sequence[Setting], is_named: bool = True) 
     if not is_here and not written and len(defaults) == 1:
         return defaults[0]
     parts = [here] if is_here else []
-    parts += [f"{describe.both(elsewhere[place])} from {place}" for place in written]
+    parts += [f"{both(elsewhere[place])} from {place}" for place in written]
     if len(defaults) > 1:  # what has a reason of its own is named
         reasoned = [place for place in defaults if by_default[place] and not by_default[place].startswith("of ")]
-        parts += [f"{describe.both(elsewhere[place])} by {place}" for place in reasoned]
+        parts += [f"{both(elsewhere[place])} by {place}" for place in reasoned]
         defaults = [place for place in defaults if place not in reasoned]
     rest = "its arguments" if parts == [here] and sum(map(len, elsewhere.values())) == len(settings) else "the rest"
     if defaults:
-        parts.append(f"{rest} by {describe.both(defaults)}")
+        parts.append(f"{rest} by {both(defaults)}")
     return ", ".join(parts)

@@ -12,6 +12,7 @@ from typing import Any, Literal, NamedTuple
 
 from leaven.formats.finding import About, BadSource, Finding
 from leaven.formats.image_folder import IMAGE_ENDINGS, PART_NAMES
+from leaven.formats.listing import some_names
 from leaven.sources.copies import copies
 from leaven.sources.source import Samples, SourceFacts, joined
 from leaven.tasks.detection.target import Box, Categories, Object, Objects, box_fault, within
@@ -170,7 +171,7 @@ class Read(NamedTuple):
         used = {one.category for image in train for one in image.objects}
         unused = [name for at, name in enumerate(self.names) if at not in used]
         if unused and used:
-            names = ", ".join(f"`{name}`" for name in unused[:_LISTED]) + " and others" * (len(unused) > _LISTED)
+            names = some_names(unused, _LISTED)
             many = f"{len(unused)} of the {len(self.names)} categories: {names}"
             fact = f"training has no objects of {many if len(unused) > 1 else f'the category {names}'}"
             where = f"remove such categories from `{self.problems.name}`, or add images"

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from leaven.files.file_names import FileNames
 from leaven.formats.finding import About, BadSource
 from leaven.formats.image_folder import image_files, images_in, looks_split, read_image_folder, sub_folders
+from leaven.formats.listing import some_names
 from leaven.sources.copies import copies
 from leaven.sources.source import Samples, SourceFacts, predefined, returns_findings
 from leaven.terminal import status_line
@@ -111,7 +112,6 @@ class TorchvisionFolder(NamedTuple):
             images = tuple(there.images for there in images_in(self.path).values())
             is_known = all(images)  # torchvision decides about empty classes
             return SourceFacts(names, counts={"": sum(images)}, class_counts=images) if is_known else SourceFacts(names)
-        quoted = ", ".join(f"`{name}`" for name in names)
-        fact = f"the sub-folders of `{self.name}` are read as classes, but have names of splits: {quoted}"
+        fact = f"the sub-folders of `{self.name}` are read as classes, but have names of splits: {some_names(names)}"
         help = f'use `folder("{self.name}")`, which reads `train`, `val` and `test` as splits'
         return SourceFacts(names, findings=(_FOLDER.warning("split-as-class", fact, help),))

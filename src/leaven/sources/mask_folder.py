@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from leaven.formats.finding import About, Finding
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
+from leaven.formats.listing import in_code, some_names, some_of_many
 from leaven.sources.annotations import OnBadFile
-from leaven.sources.mask_pixels import MaskFacts, Pair, listed, look_at_masks
+from leaven.sources.mask_pixels import MaskFacts, Pair, look_at_masks
 from leaven.sources.name_files import read_lines, unreadable
 from leaven.sources.source import Samples, SourceFacts, joined, returns_findings
 from leaven.tasks.segmentation.target import MaskClasses
@@ -84,8 +85,8 @@ class MaskFolder(NamedTuple):
             are = "is" if len(bad) == 1 else "are"
             fact = f"{_counted(len(bad), 'image')} of `{self.name}` {are} skipped: {first}"
             return (_FOLDER.warning("wrong-mask", fact),)
-        others = [one.pair.mask for one in bad[1:]]
-        more = f"{_counted(len(others), 'more mask')} can't be used either: {listed(others)}"
+        others = [os.path.basename(one.pair.mask) for one in bad[1:]]
+        more = f"{_counted(len(others), 'more mask')} can't be used either: {some_of_many(in_code(others))}"
         advice = (bad[0].help, "`on_bad_file skip` leaves such images out" if len(bad) < len(seen) else "")
         help = "; ".join(filter(None, advice))
         raise _FOLDER.error("wrong-mask", first, help, notes=(more,) if others else ())
@@ -109,7 +110,7 @@ class MaskFolder(NamedTuple):
         unused = [name for at, name in enumerate(target.names) if at not in used]
         if not unused or not used or not (is_all or len(train) >= MOST_OPENED // 2):
             return ()
-        names = ", ".join(f"`{name}`" for name in unused[:_SHOWN]) + ", …" * (len(unused) > _SHOWN)
+        names = some_names(unused, _SHOWN)
         classes = f"the class {names}" if len(unused) == 1 else f"{len(unused)} of the classes: {names}"
         help = "a model can't learn what it is not shown: remove the class, or add images"
         if any(one.has_ignored for one in train):
@@ -159,7 +160,7 @@ class MaskFolder(NamedTuple):
             pairs[split], problems = self._paired(images, masks)
             findings += problems
         if not pairs:
-            has = ", ".join(f"`{name}`" for name in sub_folders(self.path)[:_SHOWN]) or "no folders"
+            has = ", ".join(in_code(sub_folders(self.path)[:_SHOWN])) or "no folders"
             fact = f"`{self.name}` has {has}, but not `images` and `masks`"
             help = f"put the images into `{self.name}/images` and their masks, with the same names, into "
             raise _FOLDER.error("missing-file", fact, f"{help}`{self.name}/masks`")
@@ -176,7 +177,8 @@ class MaskFolder(NamedTuple):
                 has, are = ("has", "is") if len(files) == 1 else ("have", "are")
                 where = f"{_counted(len(files), noun)} in `{self._shown(folder)}`"
                 fact, help = f"{where} {has} no {other} and {are} ignored", f"add the {other}s, or remove the {noun}s"
-                findings.append(_FOLDER.warning("unpaired-mask", fact, help, notes=(listed(files),)))
+                notes = (some_of_many(in_code(map(os.path.basename, files))),)
+                findings.append(_FOLDER.warning("unpaired-mask", fact, help, notes=notes))
         return [Pair(*pair) for pair in pairs], findings
 
     def _shown(self, place: Path) -> str:

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 _ORIENTATION = 0x0112  # the EXIF tag
 _SIDEWAYS = (5, 6, 7, 8)
 _MOST_COLOURS = 65_536
-_SHOWN = 3
 _COLOURS = "write the colour of each class into `classes.txt`: `road 128 64 128`"
 
 
@@ -107,9 +106,3 @@ def _numbers(mask: "Image") -> set[Any]:
     import numpy as np
 
     return set(np.unique(np.asarray(mask)).tolist())
-
-
-def listed(files: Sequence[str]) -> str:
-    """The names of the first of some files."""
-    names = ", ".join(f"`{os.path.basename(file)}`" for file in files[:_SHOWN])
-    return names + (f" and {len(files) - _SHOWN:,} more" if len(files) > _SHOWN else "")
