@@ -84,7 +84,7 @@ class Session:
     @property
     def optimizer(self) -> Any:
         """The optimizer of the current phase; there is none before the first step."""
-        return self._turn.phase.state.get("optimizer") if self._turn.phase is not None else None
+        return self._turn.phase.checkpoint.parts.get("optimizer") if self._turn.phase is not None else None
 
     def summary(self) -> str:
         """The layers with parameters, how many each has, and which of them are frozen."""

@@ -33,11 +33,12 @@ from leaven.runtime.model.reinit import reinit
 from leaven.runtime.model.text import packaged_folder, text_labels, text_model
 from leaven.runtime.model.weights import load_weights, packaged_weights
 from leaven.runtime.run.arguments import parse
+from leaven.runtime.run.checkpoint import CheckpointPolicy
 from leaven.runtime.run.guard import guard
 from leaven.runtime.run.loggers import MLflow, TensorBoard
 from leaven.runtime.run.losses import Criterion, DiceLoss, FocalLoss, balanced_weights
 from leaven.runtime.run.phase import Phase
-from leaven.runtime.run.run import CheckpointPolicy, Run
+from leaven.runtime.run.run import Run
 from leaven.runtime.run.schedules import constant, cosine, linear, multi_step, one_cycle, plateau, polynomial, step_down
 from leaven.runtime.solving.solver import HeadSolver
 from leaven.runtime.user_code import import_file

@@ -13,7 +13,8 @@ from torchmetrics import Metric
 
 from leaven.runtime.data.batches import Split
 from leaven.runtime.model.modes import evaluating
-from leaven.runtime.run.phase import QUICK_BATCHES
+from leaven.runtime.run.length import QUICK_BATCHES
+from leaven.runtime.run.placed_model import whole
 from leaven.runtime.run.run import Run
 from leaven.tasks.guesses import Guess, Judged
 
@@ -102,8 +103,8 @@ class Evaluate:
             metric.to(device).reset()
             if judgement.is_exact:
                 metric.set_dtype(torch.float64)
-        judged = Judged(judgement.guess, metrics, run.monitor, split.name)
-        with evaluating(model), run.whole(model), run.evaluation_bar(split) as bar:
+        judged = Judged(judgement.guess, metrics, run.scores.monitor, split.name)
+        with evaluating(model), whole(model), run.evaluation_bar(split) as bar:
             batches = split.batches(0, rank=fabric.global_rank, world=fabric.world_size)
             for batch in islice(batches, QUICK_BATCHES if run.is_quick else None):
                 images, targets = fabric.to_device(batch)
@@ -127,7 +128,7 @@ class Evaluate:
                 several = computed if isinstance(computed, Mapping) else {name: computed}
                 scores |= {str(key): float(value) for key, value in several.items()}
         judged.scores = scores
-        run.judged[split.name] = judged
+        run.scores.judged[split.name] = judged
         if criterion is not None:
             sums: Any = fabric.all_reduce(fabric.to_device(loss), reduce_op="sum")
             scores = {"loss": float(sums[0] / sums[1]), **scores}

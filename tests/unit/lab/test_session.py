@@ -59,6 +59,11 @@ def test_a_batch_is_what_the_next_step_trains_on(session: Session) -> None:
     assert torch.equal(seen[0], images)
 
 
+def test_every_step_has_a_loss(session: Session) -> None:
+    assert all(session.step() is not None for _ in range(30)), "also the last one of an epoch"
+    assert session.step() is None
+
+
 def test_step_by_step_it_ends_as_the_program_does(session: Session, tmp_path: Path) -> None:
     while session.step(7) is not None:
         pass

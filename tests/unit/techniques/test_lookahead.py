@@ -28,7 +28,7 @@ def test_fast_weights_run_and_are_drawn_back(tmp_path: Path) -> None:
 def test_both_meet_when_an_epoch_ends(tmp_path: Path) -> None:
     phase, module = phase_in(tmp_path), net()
     lookahead = Lookahead(module, phase, every=100, share=0.25)
-    phase.loop.batch = phase.batches_per_epoch - 1
+    phase.loop.batch = phase.loop.whole.batches - 1
     step(module)
     lookahead.after_step(module)
     assert all(map(torch.equal, lookahead.slow, module.parameters()))

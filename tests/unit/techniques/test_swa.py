@@ -21,14 +21,14 @@ def test_the_average_counts_the_ends_of_the_epochs_from_start_on(tmp_path: Path)
     swa = Swa(module, phase.data, optimizer, phase, start=1)
     begun = state_of(module)
     for _ in range(3):
-        for batch in range(phase.batches_per_epoch):
+        for batch in range(phase.loop.whole.batches):
             phase.loop.batch = batch
             shifted(module, 1.0)
             swa.after_step(module)
         measured = swa.model_for_eval(module)
         assert (measured is module) == (phase.loop.epoch == 0)
         phase.loop.epoch += 1
-    steps = phase.batches_per_epoch
+    steps = phase.loop.whole.batches
     assert torch.allclose(measured.get_parameter("0.weight"), begun["0.weight"] + (2 * steps + 3 * steps) / 2)
     trained = state_of(module)
     assert not torch.equal(trained["1.running_mean"], measured.state_dict()["1.running_mean"]), "gathered anew"
@@ -65,7 +65,7 @@ def test_saved_state_is_resumed(tmp_path: Path) -> None:
     phase, module = phase_in(tmp_path), net()
     optimizer = torch.optim.SGD(module.parameters(), lr=0.1)
     swa, other = (Swa(module, phase.data, optimizer, phase, start=0) for _ in range(2))
-    phase.loop.batch = phase.batches_per_epoch - 1
+    phase.loop.batch = phase.loop.whole.batches - 1
     shifted(module, 1.0)
     swa.after_step(module)
     other.load_state_dict(swa.state_dict())

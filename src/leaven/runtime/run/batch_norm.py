@@ -32,8 +32,8 @@ def update_batch_norm(averaged: nn.Module, trained: nn.Module, phase: Phase, tra
             norm.train()
             norm.reset_running_stats()
             norm.momentum = None  # every batch counts the same
-        with phase.outlook.bar("batch norm", phase.batches_per_epoch) as bar:
-            for images, _ in islice(batches, phase.batches_per_epoch):
+        with phase.outlook.bar("batch norm", phase.loop.whole.batches) as bar:
+            for images, _ in islice(batches, phase.loop.whole.batches):
                 averaged(fabric.to_device(images))
                 bar.advance()
     for norm, momentum in zip(norms, momenta, strict=True):

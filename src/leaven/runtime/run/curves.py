@@ -4,11 +4,17 @@ Decides which scores have curves. What is logged is decided in `phase.py`, how t
 """
 
 import math
+import sys
 from collections.abc import Mapping, Sequence
 from itertools import groupby
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from leaven.formats.run_folder import CURVES
+from leaven.pictures.curves import draw_curves
 from leaven.terminal.score_text import score_text
+
+if TYPE_CHECKING:
+    from leaven.runtime.run.run import Run
 
 WIDEST = 60  # columns of a curve; a longer run has several epochs in each
 _BLOCKS = "▁▂▃▄▅▆▇█"
@@ -17,6 +23,18 @@ _NOT_SCORES = ("phase", "epoch", "lr", "seconds")
 _LOSSES = ("val.loss", "train.loss")
 
 Rows = Sequence[Mapping[str, Any]]
+
+
+def show_curves(run: "Run") -> None:
+    """Print the curves of a run, and save them as a figure; one epoch has none."""
+    rows, scores = run.scores.rows, run.scores
+    if len(rows) < 2:
+        return
+    lines = [chart(rows, scores.monitor, getattr(sys.stdout, "encoding", None))]
+    file = run.save_figure(CURVES, lambda: draw_curves(rows, score_names(rows), scores.best_epochs))
+    if file is not None:
+        lines.append(f"  curves: {file}")
+    run.print("\n".join(["", *filter(None, lines)]))
 
 
 def score_names(rows: Rows) -> list[str]:

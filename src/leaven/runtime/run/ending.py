@@ -4,6 +4,7 @@ By default, `--finish` uses the best epoch so far, which is one of the last phas
 `checkpoint keep=last`, where there is none, the last weights. The phases after it are left out.
 """
 
+import argparse
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -71,14 +72,17 @@ class PhasesEnded(Exception):
     """A program came to a phase that is left out; `Run.training` ends there."""
 
 
-def saved_so_far(folder: RunFolder, checkpoint: str, *, keeps_best: bool) -> SavedWeights | None:
-    """The weights of a checkpoint, or (an empty name) those of the best epoch so far.
+def ending_of(args: argparse.Namespace, folder: RunFolder, *, keeps_best: bool) -> Ending:
+    """Where a run ends: with `--finish`, with the weights of a checkpoint, or (an empty name) the best so far.
 
-    None for a run whose phases are done: it ends as it would have, with what is left to do.
+    A run whose phases are done ends as it would have, with what is left to do.
     """
-    if checkpoint:
-        return folder.weights(checkpoint)
-    return None if folder.lock.get("trained") else _best_so_far(folder, keeps_best=keeps_best)
+    saved = None
+    if args.finish:
+        saved = folder.weights(args.finish)
+    elif args.finish is not None and not folder.lock.get("trained"):
+        saved = _best_so_far(folder, keeps_best=keeps_best)
+    return Ending(saved, Path(args.snapshot) if args.snapshot else None, is_trial=args.train_only)
 
 
 def _best_so_far(folder: RunFolder, *, keeps_best: bool) -> SavedWeights:

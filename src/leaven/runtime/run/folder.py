@@ -6,9 +6,6 @@ What the compiler, the lab and jobs read of it without torch is in `formats/run_
 import argparse
 import csv
 import json
-import os
-import platform
-import shlex
 import shutil
 import sys
 from collections.abc import Callable, Mapping, Sequence
@@ -22,8 +19,9 @@ from torch import nn
 
 from leaven.files.atomic_files import write_atomically, write_bytes
 from leaven.formats import run_folder
-from leaven.formats.installed_versions import installed_versions
+from leaven.formats.run_in_progress import hold
 from leaven.runtime.failures import Failure
+from leaven.terminal.commands import to_peek
 
 Rows = Sequence[Mapping[str, Any]]  # of the metrics, one an epoch
 
@@ -129,10 +127,15 @@ class RunFolder:
         return self.named / name
 
 
-def open_folder(args: argparse.Namespace) -> Path:
-    """The folder of the run: that of a resumed one, or a new one with a copy of the program and its plan in it."""
+def open_folder(args: argparse.Namespace, *, owner: object) -> Path:
+    """The folder of the run: that of a resumed one, or a new one with a copy of the program and its plan in it.
+
+    No other process may run it as long as `owner` lives; a snapshot leaves it as it is.
+    """
     found = Path(args.resume) if args.resume else _new_folder(args)
     _copy_phases(args, found)
+    if args.snapshot is None and not hold(found, owner):
+        raise Failure(f"{found} is still running", f"stop it first, or save its best epoch so far: {to_peek(found)}")
     return found
 
 
@@ -209,21 +212,3 @@ def write_table(file: Path, rows: Rows, first: Sequence[str] = ()) -> None:
     writer.writeheader()
     writer.writerows({name: f"{v:.8g}" if isinstance(v, float) else v for name, v in row.items()} for row in rows)
     write_text(file, table.getvalue())
-
-
-def surroundings() -> dict[str, Any]:
-    """What the run runs with, for its lock: versions, hardware, threads, and the folder that paths start from."""
-    return {
-        "python": platform.python_version(),
-        "packages": installed_versions(),
-        "platform": platform.platform(),
-        "processor": platform.processor() or platform.machine(),
-        "devices": [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())],
-        "threads": torch.get_num_threads(),
-        "started_in": os.getcwd(),
-    }
-
-
-def started_by() -> str:
-    """The command that started the program: what was typed, or called in Python."""
-    return os.environ.pop(run_folder.COMMAND, "") or shlex.join(["python", *sys.argv])

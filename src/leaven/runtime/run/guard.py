@@ -14,14 +14,16 @@ from types import ModuleType, TracebackType
 from typing import NoReturn
 
 import torch
-from torch import distributed
+from torch import Tensor, distributed
 
 from leaven.files.atomic_files import write_text
 from leaven.formats.run_folder import OUTCOME, PLAN, REPORT, is_edited
+from leaven.runtime.data.model_inputs import first_tensor, some_of
 from leaven.runtime.failures import Failure, Stopped, Trained, show_cautions, unexpected
 from leaven.runtime.memory import is_out_of_memory
 from leaven.runtime.run.phase import Phase
 from leaven.runtime.run.rank_watch import RANKS
+from leaven.runtime.stored.batch import StoredBatch
 from leaven.terminal import status_line
 from leaven.terminal.visible import visible_lines
 
@@ -151,7 +153,7 @@ def _too_large(trace: TracebackType | None) -> Failure:
     phases = [frame.f_locals.get("phase") for frame, _ in traceback.walk_tb(trace)]
     phase = next((found for found in phases if isinstance(found, Phase)), None)
     torch.cuda.empty_cache()
-    fits = phase.batch_that_fits() if phase is not None else None
+    fits = batch_that_fits(phase) if phase is not None else None
     if phase is None or fits is None:
         return Failure("out of memory", "try a smaller model, or smaller images")
     accumulate = -(-phase.data.batch_size * phase.loop.whole.accumulate // fits)
@@ -161,3 +163,20 @@ def _too_large(trace: TracebackType | None) -> Failure:
         "gradients (batch norm sees the smaller batches)",
         about="batch_size",
     )
+
+
+def batch_that_fits(phase: Phase) -> int | None:
+    """After a batch was too large: the largest half, quarter, … of it that can be trained on here."""
+    # it may have been too large for what is computed before the first epoch
+    inputs = phase.inputs if phase.inputs is not None else next(phase.data.train.batches(0))[0]
+    if not isinstance(inputs, Tensor | StoredBatch | dict):  # images of several sizes
+        return None
+    fabric, size = phase.run.fabric, len(first_tensor(inputs)) // 2
+    while size >= 1:
+        try:
+            phase.in_training(fabric.to_device(some_of(inputs, size))).sum().backward()
+            return size * fabric.world_size
+        except (RuntimeError, MemoryError):
+            phase.model.zero_grad()
+            size //= 2
+    return None

@@ -6,6 +6,8 @@ from typing import Literal, Self
 
 from leaven.runtime.failures import Failure
 
+QUICK_BATCHES = 2  # in an epoch of a smoke test
+
 
 @dataclass(frozen=True)
 class EpochSize:

@@ -30,6 +30,7 @@ class Loop:
     stale: int = 0  # epochs since then
     is_over: bool = False
     is_stopped_early: bool = False
+    row: Mapping[str, Any] | None = None  # the scores of the current epoch, once they are there
 
     @property
     def epochs(self) -> int:
@@ -98,6 +99,11 @@ class Loop:
         """Whether an epoch is left to train."""
         return self.batches_in_epoch > 0 and not self._is_time_up and not self.is_over
 
+    @property
+    def awaits_scores(self) -> bool:
+        """Whether an epoch has no batches left and no scores yet: saved like this, it is measured again."""
+        return self.is_epoch_trained and self.row is None and not self.is_over
+
     def is_best(self, score: float, loss: float) -> bool:
         """Whether the current epoch is the best so far, which is then the one to beat."""
         if self.best is not None and (score, -loss) <= (self.best, -self.best_loss):
@@ -112,7 +118,7 @@ class Loop:
 
     def end_epoch(self, patience: int | None) -> None:
         """Go on to the next epoch; with `patience`, the loop is over after so many stale epochs, or one."""
-        self.epoch, self.batch = self.epoch + 1, 0
+        self.epoch, self.batch, self.row = self.epoch + 1, 0, None
         self.is_stopped_early = patience is not None and self.stale >= max(1, patience)
         self.is_over = self.is_stopped_early or self._is_time_up or self.batches_in_epoch == 0
 

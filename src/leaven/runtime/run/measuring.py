@@ -16,7 +16,7 @@ from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure, Stopped
 from leaven.runtime.memory import has_room_for_twice, is_out_of_memory
 from leaven.runtime.model.looking import NotCopied, looking_at
-from leaven.runtime.run.precision import precision_of, use_precision
+from leaven.runtime.run.fabric import precision_of, use_precision
 from leaven.runtime.run.timing import Step, random_images, seconds, seconds_of, training_step
 from leaven.runtime.stored.frozen import RestOfModel
 from leaven.terminal import status_line
@@ -207,7 +207,7 @@ def compile_if_faster(phase: "Phase", model: nn.Module) -> None:
 
 
 def _compiling(phase: "Phase", model: nn.Module) -> Measured:
-    run, batches = phase.run, phase.loop.most_epochs * phase.batches_per_epoch
+    run, batches = phase.run, phase.loop.most_epochs * phase.loop.whole.batches
     if isinstance(model, RestOfModel):
         return Measured(False, "false; compiled layers would not give what is stored, to the last digit", "", {})
     with looking_at(model) as copied:

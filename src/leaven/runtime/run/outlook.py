@@ -1,13 +1,18 @@
 """Where a phase is in its run: the bars of its epochs, and how long the whole run still takes."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from leaven.runtime.run.loop import Loop
 from leaven.runtime.run.progress import Bar
-from leaven.runtime.run.time_left import Pace, time_text
+from leaven.terminal import status_line
 from leaven.terminal.score_text import score_text
+from leaven.terminal.visible import visible
+
+_RECENT = 3  # epochs that count
+_SHORTEST = 1.0  # seconds that must be measured before anything is said
+_LONG = 60.0  # seconds that must be left before the line of an epoch says so
 
 
 @dataclass(eq=False, kw_only=True)
@@ -62,6 +67,12 @@ class Outlook:
         after = self._left()
         return None if after is None else self._pace.seconds_left(self._part_done(), after)
 
+    def epoch_line(self, scores: Mapping[str, float], seconds: float) -> str:
+        """`head 3/10  train.loss 0.4312  val.accuracy 0.9444  4.1 s`; in the log of a long run, also the time left."""
+        logged, left = "  ".join(f"{name} {score_text(value)}" for name, value in scores.items()), self.seconds_left()
+        told = f"  {time_text(left)}" if left is not None and left >= _LONG and not status_line.is_watched() else ""
+        return f"{visible(self.title)}  {logged}  {seconds:.1f} s{told}"
+
     def _part_done(self) -> float:
         """Which part of the epoch is done; batches of training and of validation count the same."""
         loop, bar = self.loop, self._validation
@@ -86,3 +97,47 @@ class Outlook:
         seconds = time.monotonic() - self._began
         facts = [f"loss {score_text(loss)}"] if loss is not None else []
         return [*self._run_facts(), *facts, *([f"{self.seen / seconds:.0f} samples/s"] if self.seen else [])]
+
+
+class Pace:
+    """Measures the epochs of a phase, with their validation. The part of an epoch that is done is between 0 and 1.
+
+    Epochs of the same phase take about the same time; later phases count as if theirs took as long as those of this
+    one, which is why the estimate is printed with a `~`.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._measured: list[float] = []
+        self._began = clock()
+        self._part_before = 0.0
+
+    def begin_epoch(self, part_before: float = 0.0) -> None:
+        """An epoch begins, or the rest of one that was interrupted."""
+        self._began, self._part_before = self._clock(), part_before
+
+    def end_epoch(self) -> None:
+        self._measured.append((self._clock() - self._began) / max(1e-6, 1 - self._part_before))
+
+    def seconds_left(self, part: float, epochs_after: int) -> float | None:
+        """For the rest of the current epoch and those after it; None as long as too little is measured."""
+        recent = self._measured[-_RECENT:]
+        if recent:
+            seconds = sum(recent) / len(recent)
+        else:
+            elapsed, done = self._clock() - self._began, part - self._part_before
+            if elapsed < _SHORTEST or done <= 0:
+                return None
+            seconds = elapsed / done
+        return seconds * (max(0.0, 1 - part) + epochs_after)
+
+
+def time_text(seconds: float) -> str:
+    """`~40 s left`, `~3 min left`, `~2 h 10 min left`: no more digits than an estimate deserves."""
+    if seconds < 90:
+        return f"~{max(1, round(seconds))} s left"
+    minutes = round(seconds / 60)
+    if minutes < 90:
+        return f"~{minutes} min left"
+    hours, minutes = divmod(round(minutes, -1), 60)
+    return f"~{hours} h {minutes} min left" if minutes and hours < 10 else f"~{round(seconds / 3600)} h left"

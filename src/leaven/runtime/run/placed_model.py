@@ -4,7 +4,7 @@ A program gets it from `phase.setup`, as users of Fabric know it, and uses it in
 stays as it is: nothing of it is replaced, and its parameters have their own names from here, too.
 """
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -118,3 +118,8 @@ def _wrong_outputs(count: int, target: Target) -> Failure:
         f"`build_model` must return a model with {needed} output{'s' * (needed > 1)}",
         about="build_model",
     )
+
+
+def whole(model: nn.Module) -> AbstractContextManager[Any]:
+    """While a model is evaluated, every process has all of its parameters."""
+    return model.whole() if isinstance(model, PlacedModel) else nullcontext()

@@ -3,7 +3,6 @@
 The phase asks its placement for all that depends on this, and never which one it is.
 """
 
-import warnings
 from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -52,24 +51,6 @@ class Placement:
 
     def end(self, *, keep_optimizer: bool) -> None:
         """Let model and optimizer be as if there were one process; of the optimizer only if it is used further."""
-
-
-def strategy_of(name: str) -> Any:
-    """Fabric's strategy of that name; `fsdp` is Leaven's own, since Fabric's is an older one, for GPUs only."""
-    if name != "fsdp":
-        return name
-    from leaven.runtime.run.sharding import Sharding  # it loads Fabric
-
-    return Sharding()
-
-
-def fix_buckets(fabric: "Fabric") -> None:
-    """Let DDP always exchange gradients in the same groups. By default it groups them anew after its first step, so a
-    resumed run would add them up in another order for one step. Nor may a model have parameters without a gradient."""
-    options = getattr(fabric.strategy, "_ddp_kwargs", None)
-    if options is not None:
-        options["find_unused_parameters"] = True
-        warnings.filterwarnings("ignore", message="find_unused_parameters=True was specified")
 
 
 def place(fabric: "Fabric", model: nn.Module, optimizer: torch.optim.Optimizer, *, compile: bool) -> Placement:

@@ -4,19 +4,13 @@ import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from leaven.formats.split_sizes import sizes_text
-from leaven.runtime.run.time_left import time_text
 from leaven.terminal import status_line
 from leaven.terminal.score_text import score_text
 from leaven.terminal.visible import visible, visible_lines
 
-if TYPE_CHECKING:
-    from leaven.runtime.data.batches import Data
-
 _SHORTEST_BAR, _LONGEST_BAR = 8, 20
-_LONG = 60.0  # seconds
 _MOST_NAMED = 8
 _EIGHTHS = " ▏▎▍▌▋▊▉"
 
@@ -66,13 +60,6 @@ def _bar(part: float, width: int) -> str:
     return ("█" * full + _EIGHTHS[rest].strip()).ljust(width)
 
 
-def epoch_line(title: str, scores: Mapping[str, float], seconds: float, left: float | None) -> str:
-    """`head 3/10  train.loss 0.4312  val.accuracy 0.9444  4.1 s`; in the log of a long run, also the time left."""
-    logged = "  ".join(f"{name} {score_text(value)}" for name, value in scores.items())
-    told = f"  {time_text(left)}" if left is not None and left >= _LONG and not status_line.is_watched() else ""
-    return f"{visible(title)}  {logged}  {seconds:.1f} s{told}"
-
-
 def final_table(rows: Sequence[Mapping[str, Any]], best: Mapping[str, int], scores: Mapping[str, float]) -> str:
     """The best epoch of every phase and the test scores, as a table."""
     names = [name for name in (rows[-1] if rows else {}) if name.startswith("val.")]
@@ -91,11 +78,6 @@ def final_table(rows: Sequence[Mapping[str, Any]], best: Mapping[str, int], scor
 
 def _score(value: float | None) -> str:
     return "" if value is None else score_text(value)
-
-
-def data_summary(data: "Data") -> str:
-    """`1,437 samples for training, 180 for validation, 180 for testing; 10 classes`."""
-    return f"{sizes_text(len(data.train), len(data.val), len(data.test))}; {data.target.brief}"
 
 
 def data_difference(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -6,67 +6,46 @@ run is, not from what was drawn before, so a run that is resumed ends as if it h
 """
 
 import argparse
-import json
 import math
-import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 import torch
 from torch import nn
 
-from leaven.files.atomic_files import remove_unfinished
-from leaven.formats.run_folder import CURVES, LAST, leaving_file, read_metrics
-from leaven.formats.run_in_progress import hold
-from leaven.formats.sweep_folder import CHOSEN, DIVERGED
-from leaven.pictures.curves import draw_curves
+from leaven.formats.run_folder import LAST, read_metrics
+from leaven.formats.split_sizes import sizes_text
+from leaven.formats.sweep_folder import CHOSEN
 from leaven.pictures.figure import is_installed
-from leaven.runtime.data.batches import Data, IndexedSplit, Split
-from leaven.runtime.failures import Failure, Stopped, Trained
+from leaven.runtime.data.batches import Data, Split
+from leaven.runtime.failures import Stopped, Trained
 from leaven.runtime.model.masks import apply_masks
-from leaven.runtime.run import arguments, curves, folder, progress
-from leaven.runtime.run.ending import ChosenEpoch, Ending, PhasesEnded, chosen_epoch, saved_so_far
-from leaven.runtime.run.folder import RunFolder
+from leaven.runtime.run import progress
+from leaven.runtime.run.checkpoint import CheckpointPolicy
+from leaven.runtime.run.curves import show_curves
+from leaven.runtime.run.ending import ChosenEpoch, PhasesEnded, chosen_epoch, ending_of
+from leaven.runtime.run.fabric import fabric_for, precision_of, use_precision
+from leaven.runtime.run.folder import RunFolder, open_folder
 from leaven.runtime.run.guard import end_at_once
-from leaven.runtime.run.length import EpochSize, Length, length_of
+from leaven.runtime.run.length import QUICK_BATCHES, EpochSize, Length, length_of
 from leaven.runtime.run.loggers import Logger
 from leaven.runtime.run.loop import Loop
 from leaven.runtime.run.measuring import choose_batch_size
 from leaven.runtime.run.optimizer_state import load_optimizer_state
-from leaven.runtime.run.phase import QUICK_BATCHES, Phase
-from leaven.runtime.run.placed_model import PlacedModel
-from leaven.runtime.run.placement import fix_buckets, strategy_of
-from leaven.runtime.run.precision import fabric_with, precision_of, use_precision
+from leaven.runtime.run.order import PhaseOrder
+from leaven.runtime.run.outlook import Outlook
+from leaven.runtime.run.phase import Phase
+from leaven.runtime.run.plain_state import PlainState
 from leaven.runtime.run.rank_watch import RANKS
+from leaven.runtime.run.record import record_data, record_start
+from leaven.runtime.run.scores import Scores
 from leaven.runtime.run.stopping import StopSignal
 from leaven.runtime.seeding import seed_all
 from leaven.runtime.stored.storing import store_decoded
 from leaven.runtime.trials.group import current_trial
-from leaven.terminal.commands import to_finish, to_peek, to_resume, to_use
-
-if TYPE_CHECKING:
-    from lightning.fabric import Fabric  # takes a second to load, and whoever only predicts needs none
-
-Value = TypeVar("Value")
-
-
-@dataclass(frozen=True)
-class CheckpointPolicy:
-    """How often a checkpoint is written besides at the end, and which are kept. By default, after every epoch."""
-
-    epochs: int = 1
-    steps: int | None = None
-    minutes: float | None = None
-    keep: Literal["last_and_best", "last", "all"] = "last_and_best"
-
-
-class Judged(Protocol):
-    """An evaluation that can be compared with a guess."""
-
-    def caveats(self) -> tuple[str, ...]: ...
+from leaven.terminal.commands import to_finish, to_resume, to_use
 
 
 class Run:
@@ -91,40 +70,39 @@ class Run:
         loggers: Iterable[Callable[[Path], Logger]] = (),
         checkpoint: CheckpointPolicy | None = None,
     ) -> None:
-        self.fabric = fabric = _launched(args, devices, strategy, precision)
+        self.fabric = fabric = fabric_for(args, devices, strategy, precision)
+        RANKS.begin(fabric, end_at_once)
+        fabric.launch()
         self.trial = current_trial()  # among others that train together
         self.device: torch.device = fabric.device
         self.seed = seed
-        self.monitor = monitor
-        self.lower_is_better = ("loss", *lower_is_better)
         self.is_quick: bool = args.quick
-        self._total_epochs = epochs
         self.more_epochs: int = args.more_epochs
         self.checkpoint = checkpoint or CheckpointPolicy()
-        named = Path(fabric.broadcast(str(self._open_folder(args)) if fabric.is_global_zero else ""))
+        named = Path(fabric.broadcast(str(open_folder(args, owner=self)) if fabric.is_global_zero else ""))
         writes = fabric.is_global_zero and args.snapshot is None
         self.folder = RunFolder(named, writes=writes, waits=self.trial is not None)
         RANKS.folder = named
         self.saved = self.folder.read(LAST)
-        self.rows: list[dict[str, Any]] = self.saved["rows"] if self.saved else []
-        self.best_epochs: dict[str, int] = self.saved["best_epochs"] if self.saved else {}
-        self.ending = self._find_ending(args)
+        self.scores = Scores(self.folder, monitor, lower_is_better)
+        if self.saved is not None:
+            self.scores.load_state_dict(self.saved)
+        self.ending = ending_of(args, self.folder, keeps_best=self.checkpoint.keep != "last")
+        if self.ending.saved is not None:  # the best epoch may be a later one than that of the last checkpoint
+            self.scores.rows = read_metrics(self.folder.path)
+        self.order = PhaseOrder(self.folder, self.saved, args.from_phase)
+        self.plain_state = PlainState()
         self.chosen: ChosenEpoch | None = None  # of which the final weights are
-        self.judged: dict[str, Judged] = {}  # the last evaluation of each split
         self.caveats: tuple[str, ...] = ()  # about a model that learned nothing
-        self.data: Data | None = None
-        self.optimizer_state: Mapping[str, Any] = {}  # what the phase before left
-        self.unsaved_state: dict[str, dict[str, Any]] = {}  # of the user's code when training began, by owner
-        self.phases = 0
-        self._names: Sequence[str] = ()  # of the phases, where there are several
+        self.phases = 0  # that have begun
         self.last_phase: Phase | None = None
         self.is_trained = False  # whether the final weights are known
-        self.epochs_before = 0
+        self._data: Data | None = None
+        self._total_epochs = epochs
+        self._epochs_before = 0  # the next phase
         self._precision = fabric.strategy.precision
-        self._from_phase: str | None = args.from_phase
-        self._first = 0  # the first phase that this run does itself
-        self.loggers = [make(self.folder.path) for make in loggers] if writes else []
-        processes_before = self._record_start(args, threads)
+        self.scores.loggers = [make(self.folder.path) for make in loggers] if writes else []
+        warning = record_start(self.folder, args, fabric, self.saved, seed=seed, threads=threads)
         self.stop = StopSignal(fabric) if self.trial is None else self.trial.group.stop
         self.before_batch: Callable[[Phase], object] = lambda _: None
         self.uses_planner = not self.is_quick
@@ -132,108 +110,27 @@ class Run:
         seed_all(seed)
         verb = "finishing" if args.finish is not None else "resuming"
         self.print(f"{verb if self.saved or not self.ending.trains else 'run'} {named}")
-        if processes_before is not None:
-            self.print(
-                f"with {_processes(fabric.world_size)} instead of {processes_before}: sums are added in another order,"
-                " so the result is close, but not bit-identical"
-            )
-
-    def _open_folder(self, args: argparse.Namespace) -> Path:
-        """The folder of the run, which no other process may be running; a snapshot leaves it as it is."""
-        found = folder.open_folder(args)
-        if args.snapshot is None and not hold(found, self):
-            raise Failure(
-                f"{found} is still running", f"stop it first, or save its best epoch so far: {to_peek(found)}"
-            )
-        return found
-
-    def _find_ending(self, args: argparse.Namespace) -> Ending:
-        saved = None
-        if args.finish is not None:
-            saved = saved_so_far(self.folder, args.finish, keeps_best=self.checkpoint.keep != "last")
-        if saved is not None:  # the best epoch may be a later one than that of the last checkpoint
-            self.rows = read_metrics(self.folder.path)
-        return Ending(saved, Path(args.snapshot) if args.snapshot else None, is_trial=args.train_only)
-
-    def _record_start(self, args: argparse.Namespace, threads: int | None) -> int | None:
-        """Note in the lock what the run runs with; one that is resumed runs with what is there.
-
-        Returns with how many processes it has run so far, if it is resumed with another number.
-        """
-        lock = self.folder.lock
-        is_new, finishes, now = "threads" not in lock, args.finish is not None, self.fabric.world_size
-        before = lock.get("processes", now)
-        is_other = not is_new and not finishes and before != now
-        if not is_new and not is_other:  # sums of floats depend on the number of threads
-            threads = lock["threads"]
-        if threads is not None:
-            torch.set_num_threads(threads)
-        self.fabric.barrier()  # nobody reads the lock while it is written
-        if self.folder.writes:
-            remove_unfinished(self.folder.path, (".ckpt", ".bundle"))
-        facts: dict[str, Any] = {"commands": [*lock.get("commands", ()), folder.started_by()]}
-        if is_new:
-            given = {"seed": self.seed, "processes": now, "arguments": arguments.kept(args)}
-            facts = {**folder.surroundings(), **given, **facts}
-        if is_other:
-            facts |= self._other_processes(lock, args)
-        if not finishes:
-            facts |= {"finished": False} | ({DIVERGED: ""} if DIVERGED in lock else {})  # it may not do so again
-        if args.more_epochs or is_new:
-            facts["trained"] = False
-        self.folder.note(**facts)
-        return before if is_other and self.saved is not None else None
-
-    def _other_processes(self, lock: Mapping[str, Any], args: argparse.Namespace) -> dict[str, Any]:
-        """What the lock notes about a run that goes on with another number of processes, and from where on."""
-        now, saved = self.fabric.world_size, self.saved or {"phase": 0, "epoch": 0, "batch": 0}
-        where = {name: saved[name] for name in ("phase", "epoch", "batch")}
-        return {
-            "processes": now,
-            "threads": torch.get_num_threads(),
-            "arguments": {**lock["arguments"], "devices": args.devices},
-            "earlier_processes": [*lock.get("earlier_processes", ()), {"processes": lock["processes"], "until": where}],
-        }
+        if warning:
+            self.print(warning)
 
     @property
     def next_commands(self) -> str:
         """What to type to go on with the run, when it is stopped; of a trial, the sweep tells."""
         if self.ending.is_trial:
             return ""
-        finish = f"\nto use its best epoch so far: {to_finish(self.folder.named)}" if self.rows else ""
+        finish = f"\nto use its best epoch so far: {to_finish(self.folder.named)}" if self.scores.rows else ""
         return f"; to resume: {to_resume(self.folder.named)}{finish}"
-
-    def note_workers(self, data: Data) -> None:
-        """Note in the lock how many worker processes load each split."""
-        splits = [split for split in (data.train, data.val) if isinstance(split, IndexedSplit)]
-        self.folder.note(workers={split.name: split.workers for split in splits})
-
-    def _check_data(self, data: Data) -> None:
-        """A run is resumed with the data that it was started with."""
-        then, now = self.folder.lock.get("data"), data.fingerprint()
-        self.fabric.barrier()
-        if then is None:
-            self.folder.note(data=now)
-        elif then != now:
-            raise Failure(progress.data_difference(then, now), "restore the data, or start a new run")
 
     # -- phases
 
     @contextmanager
     def training(self, first: str, /, *others: str) -> Iterator[None]:
         """All phases, by their names; with `--finish`, those after the best epoch so far are left out."""
-        self._announce((first, *others))
+        self.order.announce((first, *others))
         try:
             yield
         except PhasesEnded as ended:
             self.print(f'left out: phase "{ended}" and those after it')
-
-    def _announce(self, phases: Sequence[str]) -> None:
-        self._names = phases
-        if self._from_phase is not None:
-            if self._from_phase not in phases:
-                raise Failure(f'there is no phase "{self._from_phase}"')
-            self._first = phases.index(self._from_phase)
 
     def store_decoded(self, split: Split, *, transforms: int = 0, exact: bool = True) -> None:
         """Decode each image of a split once, and apply the first `transforms`: later epochs and runs read the result.
@@ -274,71 +171,45 @@ class Run:
         Its length is a number of `epochs`, optimizer `steps` or `samples`, or of `minutes` of training.
         """
         length = length_of(epochs=epochs, steps=steps, samples=samples, minutes=minutes)
-        if not self._names:
-            self._announce((name,))
-        if self.phases >= len(self._names):
-            raise Failure(
-                f'the phase "{name}" is not announced',
-                f"in `main`, call it within a block `with run.training(…, {json.dumps(name, ensure_ascii=False)}):`",
-            )
-        is_last = self.phases + 1 == len(self._names)
-        if self.ending.saved is not None and self.phases > self.ending.saved.phase:
+        number = self.phases
+        is_last = self.order.is_last(number, name)
+        if self.ending.saved is not None and number > self.ending.saved.phase:
             raise PhasesEnded(name)
         use_precision(self.fabric, self._precision if precision is None else precision_of(precision))
         self.fabric.to_device(model)
-        epoch = self._epoch(data.train, accumulate)
+        batches = self._at_most_quick(data.train.steps(self.fabric.world_size))
+        epoch = EpochSize(batches, len(data.train), data.train.batch_size, accumulate)
         if is_last:
-            if self.saved and self.saved["phase"] == self.phases:
+            if self.saved and self.saved["phase"] == number:
                 length = replace(length, amount=max(length.amount, self.saved["planned"]))
             length = length.longer_by(self.more_epochs, epoch)
         if self.is_quick:
             length = Length(min(length.amount, 1))
-        if self.data is None:
-            self.data = data
-            self._check_data(data)
-            self.print(progress.data_summary(data))
-        loop = Loop(length, epoch)
-        phase = Phase(self, name, self.phases, model, data, loop, self.epochs_before, compile, is_last)
-        self.last_phase = phase
-        self.phases += 1
-        self.epochs_before += loop.most_epochs
+        if self._data is None:
+            self._data = data
+            record_data(self.folder, data, self.fabric)
+            self.print(f"{sizes_text(len(data.train), len(data.val), len(data.test))}; {data.target.brief}")
+        loop, before = Loop(length, epoch), self._epochs_before
+        self.phases, self._epochs_before = number + 1, before + loop.most_epochs
+        left = self._total_epochs - self._epochs_before
+        outlook = Outlook(
+            phase=name,
+            loop=loop,
+            epochs_before=before,
+            epochs_after=0 if is_last else None if self.is_quick or left < 0 else left + self.more_epochs,
+            validation_batches=self._evaluation_batches(data.val),
+            is_quick=self.is_quick,
+            is_shown=self.trial is None,
+        )
+        phase = self.last_phase = Phase(self, name, number, model, data, loop, outlook, before, compile, is_last)
         return phase
 
-    def _epoch(self, train: Split, accumulate: int) -> EpochSize:
-        batches = train.steps(self.fabric.world_size)
-        batches = min(batches, QUICK_BATCHES) if self.is_quick else batches
-        return EpochSize(batches, len(train), train.batch_size, accumulate)
-
-    def epochs_after(self, done: int) -> int | None:
-        """How many epochs are left after so many; None where only the program knows."""
-        later = self._total_epochs - done
-        return None if self.is_quick or later < 0 else later + self.more_epochs
-
-    def is_finished(self, number: int) -> bool:
-        """Whether a phase was finished when the run was interrupted in a later one, or is that of an earlier run."""
-        return number < self._first or (self.saved is not None and bool(self.saved["phase"] > number))
-
-    def load_finished(self, number: int, model: nn.Module) -> None:
-        """Load what a finished phase has left."""
-        left = self.folder.read(leaving_file(number))
-        if left is None and number < self._first:
-            help = "give the run that did the phases before: `--of RUN`"
-            raise Failure(f'the phase "{self._from_phase}" has no weights to start from', help)
-        if left is not None:
-            model.load_state_dict(left["model"])
-            self.optimizer_state = left["optimizer_state"]
+    def _at_most_quick(self, batches: int) -> int:
+        return min(batches, QUICK_BATCHES) if self.is_quick else batches
 
     def load_optimizer_state(self, optimizer: torch.optim.Optimizer, model: nn.Module) -> None:
         """Let an optimizer continue with the state of the one in the phase before."""
-        load_optimizer_state(self.optimizer_state, optimizer, model)
-
-    # -- checkpoints
-
-    def save(self, state: Mapping[str, Any]) -> None:
-        """Write the last checkpoint."""
-        known = {"format": 1, "rows": self.rows, "best_epochs": self.best_epochs}
-        precision = self.fabric.strategy.precision.state_dict()
-        self.folder.write_last({**known, "precision": precision, **state}, self.rows)
+        load_optimizer_state(self.order.optimizer_state, optimizer, model)
 
     def load_best(self, model: nn.Module) -> None:
         """Load the best weights of the last phase, and make masks over pruned weights permanent."""
@@ -346,45 +217,34 @@ class Run:
         name, loop = self.last_phase.name, self.last_phase.loop
         if self.ending.is_trial and self.ending.trains:
             keeps_best = self.checkpoint.keep != "last" or loop.is_stopped_early
-            self._note_trained(self.best_epochs.get(name, loop.epoch) if keeps_best else None)
-            self._close_loggers()
+            best = self.scores.best_epochs.get(name, loop.epoch) if keeps_best else None
+            self.folder.note(trained=True, **{CHOSEN: best})
+            self.scores.close()
             raise Trained
         found = self.ending.saved or self.folder.best_of(self.phases - 1)
         if found is not None and found.weights is not None:
             model.load_state_dict(found.weights)
         apply_masks(model)
         self.is_trained = True
-        self.caveats = found.caveats if found is not None else self.caveats_about("val")
-        self.chosen = chosen_epoch(name, loop, self.rows, found)
+        self.caveats = found.caveats if found is not None else self.scores.caveats("val")
+        self.chosen = chosen_epoch(name, loop, self.scores.rows, found)
         number = self.chosen.epoch.number if self.chosen is not None else None
         if self.ending.trains:
-            self._note_trained(number)
+            self.folder.note(trained=True, **{CHOSEN: number})
             return
         if number is not None:
-            self.best_epochs[name] = number
+            self.scores.best_epochs[name] = number
         self.print(self.ending.line(self.chosen))
-
-    def _note_trained(self, chosen: int | None) -> None:
-        self.folder.note(trained=True, **{CHOSEN: chosen})
 
     # -- scores and messages
 
-    def signed(self, name: str, score: float) -> float:
-        """A score such that higher is better."""
-        return -score if name.rpartition(".")[2] in self.lower_is_better else score
-
-    def evaluation_batches(self, split: Split) -> int:
+    def _evaluation_batches(self, split: Split) -> int:
         """About how many batches a split is evaluated in."""
-        batches = math.ceil(len(split) / split.batch_size)
-        return min(batches, QUICK_BATCHES) if self.is_quick else batches
-
-    def whole(self, model: nn.Module) -> AbstractContextManager[Any]:
-        """While a model is evaluated, every process has all of its parameters."""
-        return model.whole() if isinstance(model, PlacedModel) else nullcontext()
+        return self._at_most_quick(math.ceil(len(split) / split.batch_size))
 
     def evaluation_bar(self, split: Split) -> progress.Bar:
         """The bar of an evaluation: that of the current epoch, or of the whole run."""
-        batches = self.evaluation_batches(split)
+        batches = self._evaluation_batches(split)
         if split.name == "val" and self.last_phase is not None:
             return self.last_phase.outlook.validation(batches)
         return progress.Bar({"val": "validation", "test": "testing"}.get(split.name, split.name), batches)
@@ -396,8 +256,8 @@ class Run:
         """
         if not self.is_asked_to_stop():
             return
-        if self.last_phase is not None and self.last_phase.awaits_scores:
-            self.last_phase.stop()
+        if self.last_phase is not None and self.last_phase.loop.awaits_scores:
+            self.last_phase.checkpoint.stop()
         if self.is_trained:
             raise Stopped(f"stopped; {self.ending.once_more(self.folder.named)}")
 
@@ -410,29 +270,10 @@ class Run:
         """Whether a single process may stop here; several stop after the next step."""
         return self.fabric.world_size == 1 and self.stop.is_pressed_here
 
-    def gathered(self, value: Value) -> list[Value]:
-        """A value of every process, in their order."""
-        if self.fabric.world_size == 1:
-            return [value]
-        found: list[Any] = [None] * self.fabric.world_size
-        torch.distributed.all_gather_object(found, value)
-        return found
-
     def print(self, text: str) -> None:
         """Print a line, once for all processes."""
         if self.fabric.is_global_zero and self.trial is None:
             progress.say(text)
-
-    def log_epoch(self, row: Mapping[str, Any], scores: Mapping[str, float]) -> None:
-        self.rows.append(dict(row))
-        self.folder.write_metrics(self.rows)
-        for logger in self.loggers:
-            logger.write(scores, len(self.rows))
-
-    def caveats_about(self, split: str) -> tuple[str, ...]:
-        """What the last evaluation of a split says about a model that is no better than a guess."""
-        judged = self.judged.get(split)
-        return judged.caveats() if judged is not None else ()
 
     def final_scores(self, test: Mapping[str, float]) -> dict[str, float]:
         """The test scores; without a test split, the validation scores of the epoch that was chosen."""
@@ -441,33 +282,19 @@ class Run:
     def finish(self, scores: Mapping[str, float]) -> None:
         """Write the final scores, and print a table of them."""
         self.folder.write_scores(self.final_scores(scores))
-        for logger in self.loggers:
-            logger.write(scores, len(self.rows))
-        self._close_loggers()
-        self.print(f"\n{progress.final_table(self.rows, self.best_epochs, scores)}")
+        self.scores.log(scores)
+        self.scores.close()
+        self.print(f"\n{progress.final_table(self.scores.rows, self.scores.best_epochs, scores)}")
         if scores:
-            self.caveats = self.caveats_about("test")
+            self.caveats = self.scores.caveats("test")
         if not self.is_quick:
             self.folder.note(caveats=list(self.caveats))
             if self.caveats:
                 self.print("\n".join(["", *self.caveats]))
         if not self.is_quick and self.ending.snapshot is None:
-            self._show_curves()
-        if self.data is not None and self.data.skipped:
-            self.print(f"\n{progress.skipped_line(self.data.skipped)}")
-
-    def _close_loggers(self) -> None:
-        for logger in self.loggers:
-            logger.close()
-
-    def _show_curves(self) -> None:
-        """Print the curves, and save them as a figure; one epoch has none."""
-        if len(self.rows) < 2:
-            return
-        chart = curves.chart(self.rows, self.monitor, getattr(sys.stdout, "encoding", None))
-        names = curves.score_names(self.rows)
-        file = self.save_figure(CURVES, lambda: draw_curves(self.rows, names, self.best_epochs))
-        self.print("\n".join(["", *([chart] if chart else []), *([f"  curves: {file}"] if file else [])]))
+            show_curves(self)
+        if self._data is not None and self._data.skipped:
+            self.print(f"\n{progress.skipped_line(self._data.skipped)}")
 
     def save_figure(self, name: str, draw: Callable[[], bytes]) -> Path | None:
         """Write a figure into the folder, if it can be drawn here; the run goes on if it can't."""
@@ -486,17 +313,3 @@ class Run:
         self.print(f"\nsaved {shown}\n{to_use(shown, trust_code=trust_code, example=example)}")
         if self.is_quick:
             self.print("smoke test passed; the model is not trained")
-
-
-def _launched(args: argparse.Namespace, devices: int | str, strategy: str, precision: str) -> "Fabric":
-    fabric = fabric_with(
-        devices=args.devices or devices, num_nodes=args.machines, strategy=strategy_of(strategy), precision=precision
-    )
-    fix_buckets(fabric)
-    RANKS.begin(fabric, end_at_once)
-    fabric.launch()
-    return fabric
-
-
-def _processes(count: int) -> str:
-    return f"{count} process{'es' * (count > 1)}"

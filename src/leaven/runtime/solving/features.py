@@ -13,6 +13,7 @@ from leaven.formats.target import Target
 from leaven.runtime.data.batches import Split
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.modes import evaluating
+from leaven.runtime.run.fabric import gathered
 
 if TYPE_CHECKING:
     from leaven.runtime.run.phase import Phase
@@ -130,6 +131,6 @@ def features_of(
                     bar.advance()
     finally:
         hook.remove()
-    of_all = chain.from_iterable(run.gathered(found))
+    of_all = chain.from_iterable(gathered(fabric, found))
     features, targets = (torch.cat(parts) for parts in zip(*of_all, strict=True))
     return Features(split.name, split.batch_size, split.target, features, targets)

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 from leaven.formats import machine
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import Failure, Stopped
+from leaven.runtime.run.length import QUICK_BATCHES
 from leaven.runtime.run.losses import Criterion
-from leaven.runtime.run.phase import QUICK_BATCHES
 from leaven.runtime.solving.features import Features, Head, features_of
 from leaven.runtime.solving.linear import LinearProblem, Solution
 from leaven.terminal.byte_sizes import show_bytes
@@ -63,7 +63,7 @@ class HeadSolver:
         self._best: tuple[float, Solution] | None = None
         self._best_score = -math.inf
         self._scores: Mapping[str, float] = {}  # of the best
-        phase.begin_without_optimizer()
+        phase.restore({"model": phase.model})
 
     def heads(self) -> Iterator[nn.Module]:
         """A head for each strength, from strong to weak, to be measured on the features in `val`."""
@@ -78,7 +78,7 @@ class HeadSolver:
         train = features_of(phase, self._model, self._head, data.train, self.views, most)
         self.val = features_of(phase, self._model, self._head, data.val, most=most)
         _check_memory(train.features)
-        phase.loop.batch = phase.batches_per_epoch  # all of them were used: what is left is to measure
+        phase.loop.batch = phase.loop.whole.batches  # all of them were used: what is left is to measure
         began = time.monotonic()
         outputs, has_bias = len(self._head.weight), self._head.bias is not None
         problem = LinearProblem(train.features, train.targets, self._criterion, outputs, has_bias=has_bias)
@@ -114,8 +114,8 @@ class HeadSolver:
     def _say(self, strength: float) -> None:
         run = self._phase.run
         tried = f" of {len(self.strengths)} tried" if len(self.strengths) > 1 else ""
-        score = self._scores.get(run.monitor)
-        told = f", {run.monitor} {score_text(score)}" if score is not None else ""
+        score = self._scores.get(run.scores.monitor)
+        told = f", {run.scores.monitor} {score_text(score)}" if score is not None else ""
         run.print(f"{self._phase.name}: solved in {self._seconds:.1f} s, L2 strength {strength:g}{tried}{told}")
 
 

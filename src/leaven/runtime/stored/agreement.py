@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from leaven.cache.store_limit import StoreError
 from leaven.runtime.failures import Failure, Stopped
+from leaven.runtime.run.fabric import gathered
 from leaven.runtime.seeding import generators_kept
 from leaven.runtime.stored.identity import NotStored
 
@@ -34,7 +35,7 @@ def agreed(run: "Run", work: Callable[[], Found]) -> Found:
         reason = f"the store can't be used: {problem.strerror or problem}"
     except Exception as problem:  # of tracing a model, or of running a part of it
         reason = f"of a {type(problem).__name__}: {str(problem).strip().partition(chr(10))[0]}"
-    reasons = run.gathered(reason)
+    reasons = gathered(run.fabric, reason)
     if any(reasons):
         raise NotStored(next(filter(None, reasons)))
     return found[0]

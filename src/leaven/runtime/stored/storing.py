@@ -14,6 +14,7 @@ from leaven.runtime.data.datasets import ImageFiles
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.outside import state_with_outside
 from leaven.runtime.model.state import differences, tensors_of
+from leaven.runtime.run.fabric import gathered
 from leaven.runtime.stored import identity
 from leaven.runtime.stored.agreement import agreed
 from leaven.runtime.stored.approximate import fastest
@@ -63,7 +64,7 @@ def frozen_once(
         if phase.loop.most_epochs > 1 and trial is None:
             _decode_instead(run, splits, exact=exact)
         return model, data
-    count = sum(run.gathered(computing.computed))
+    count = sum(gathered(run.fabric, computing.computed))
     if count:
         seconds = time.monotonic() - began
         run.print(f"{phase.name}: ran the frozen layers once for {count:,} samples, {seconds:.1f} s")

@@ -67,8 +67,9 @@ def test_a_phase_that_stopped_early_hands_on_its_best(tmp_path: Path) -> None:
     folder = at_work.run_folder(file)
     best = max(rows(folder, "first"), key=lambda row: (row["val.accuracy"], -row["val.loss"]))
     left = torch.load(folder / "phase1.ckpt", weights_only=True)["model"]
-    kept = torch.load(folder / f"phase1-epoch{int(best['epoch'])}.ckpt", weights_only=True)["model"]
-    assert all(torch.equal(left[name], kept[name]) for name in left)
+    kept = torch.load(folder / f"phase1-epoch{int(best['epoch'])}.ckpt", weights_only=True)
+    assert kept["epoch"] == best["epoch"]
+    assert all(torch.equal(left[name], kept["model"][name]) for name in left)
 
 
 def test_an_optimizer_goes_on_where_it_was_if_asked(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from tests import at_work
 
-from leaven.runtime.run.time_left import Pace, time_text
+from leaven.runtime.run.outlook import Pace, time_text
 
 RECIPE = """
 model conv(8) -> global_pool() -> linear(classes)

@@ -1,5 +1,6 @@
 """Where stored outputs might not be what the model would compute, the model runs as it is."""
 
+import gc
 import sys
 from pathlib import Path
 
@@ -30,11 +31,12 @@ def begun(phase: runtime.Phase, model: nn.Module) -> nn.Module:
 def test_a_resumed_run_uses_the_weights_that_it_saved(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     phase, _, rest, features = prepared(photos)
     begun(phase, rest)
-    phase.save()
+    phase.checkpoint.save()
     other = net()
     nn.init.constant_(other.get_parameter("0.weight"), 0.5)  # as if its file had been replaced
     folder = phase.run.folder.path
-    del phase.run, features  # which hold the folder
+    del phase, features  # which hold the folder
+    gc.collect()
     monkeypatch.setattr(sys, "argv", ["program.py", "--resume", str(folder)])
     _, data, _, features = prepared(photos, other)
     images, _ = next(data.train.batches(0))

@@ -139,7 +139,7 @@ def trained(
         phase.end_epoch(classification.evaluate(run, rest, features.val, metrics, criterion))
     is_stored = features.train is not data.train
     phase.finish()
-    rows = [{name: value for name, value in row.items() if name != "seconds"} for row in run.rows]
+    rows = [{name: value for name, value in row.items() if name != "seconds"} for row in run.scores.rows]
     return model.state_dict(), rows, is_stored
 
 

@@ -22,6 +22,7 @@ from torchvision.transforms import v2
 from leaven import runtime
 from leaven.cache.store import Store, default_store
 from leaven.runtime.data.batches import IndexedSplit
+from leaven.runtime.run.guard import batch_that_fits
 from leaven.runtime.stored import decoded
 
 TRANSFORM = v2.Compose([v2.Resize(12), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
@@ -193,7 +194,7 @@ def test_a_batch_that_does_not_fit_into_memory(is_training: bool, photos: Path) 
         batch, _ = next(phase.batches(features.train))
         assert not torch.is_tensor(batch), "it has stored outputs"
     head.most = 2
-    assert phase.batch_that_fits() == 2
+    assert batch_that_fits(phase) == 2
 
 
 # -- the disk

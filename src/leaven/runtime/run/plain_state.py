@@ -1,0 +1,50 @@
+"""The plain Python state of the user's code, which no checkpoint has: a run that is resumed says what it has lost."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from leaven.runtime.model.outside import outside_state
+from leaven.runtime.model.state import changed_names, unsaved_state
+from leaven.runtime.stored.storing import Answering
+
+_OUTSIDE = ""  # the owner of variables of the user's code
+_OF_ALL_PHASES = ("model", _OUTSIDE)  # the owners that are the same in each
+
+
+class PlainState:
+    """The plain state of a model, its loss and its optimizer, and how it was when training began."""
+
+    def __init__(self) -> None:
+        self._owners: dict[str, Any] = {}
+        self._before: dict[str, dict[str, Any]] = {}
+
+    def begin_phase(self, **owners: Any) -> None:
+        """Note the state before a phase trains; None owns nothing."""
+        self._owners = owners
+        for owner, state in self._now().items():
+            earlier = self._before.get(owner, {}) if owner in _OF_ALL_PHASES else {}
+            self._before[owner] = {**state, **earlier}
+
+    def changed(self, parts: Iterable[Any]) -> dict[str, list[str]]:
+        """The names of the state that is another one now, by owner; some parts of the phase may have a teacher."""
+        teachers = [getattr(part, "teacher", None) for part in parts]
+        found = {owner: changed_names(self._before[owner], state) for owner, state in self._now().items()}
+        found["teacher"] = [name for each in teachers if isinstance(each, Answering) for name in each.unsaved_state()]
+        return {owner: names for owner, names in found.items() if names}
+
+    def _now(self) -> dict[str, dict[str, Any]]:
+        if not self._owners:
+            return {}
+        state = {owner: unsaved_state(each) for owner, each in self._owners.items()}
+        return {**state, _OUTSIDE: outside_state(self._owners["model"])}
+
+
+def lost_state_lines(unsaved: Mapping[str, Sequence[str]]) -> Iterator[str]:
+    """What a resumed run says about the state that its checkpoint does not have."""
+    for owner, names in unsaved.items():
+        shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+        of = f" of the {owner}" if owner != _OUTSIDE else ""
+        yield (
+            f"{shown}{of} changed in training, but plain Python state is not saved in checkpoints, so the"
+            " result may differ from that of an uninterrupted run; use a buffer, or `get_extra_state`"
+        )
