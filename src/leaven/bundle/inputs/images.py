@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import torch
@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from leaven.bundle.inputs.image_arguments import find_files, find_images, is_folder_or_pattern
 from leaven.bundle.inputs.opening import as_image
-from leaven.bundle.inputs.protocol import Example, Exported, Meant, Measured, Size
-from leaven.bundle.inputs.tables import FromTable, table_of
+from leaven.bundle.inputs.protocol import Example, Exported, InputKind, Meant, Measured, Size
+from leaven.bundle.inputs.tables import table_of, table_to_json
 from leaven.formats.tables import layout_like, open_table
 from leaven.formats.target import Known, Target
 from leaven.runtime.data.datasets import Dataset, table
@@ -32,7 +32,7 @@ _READY: dict[str, tuple[type, ...]] = {"image": (), "array": (np.ndarray,), "ten
 
 
 @dataclass(frozen=True)
-class Images(FromTable):
+class Images(InputKind):
     """Images, in the form in which the transforms take them.
 
     `size` is that of the training samples where the transforms don't change it (so all had one size, or they would not
@@ -51,7 +51,7 @@ class Images(FromTable):
     # -- in the file
 
     @classmethod
-    def like(cls, example: Any) -> "Images | None":
+    def like(cls, example: Any) -> Self | None:
         match example:
             case Image.Image():
                 return cls("image", _MODES.get(example.mode, "RGB"), example.size)
@@ -62,22 +62,22 @@ class Images(FromTable):
         return None
 
     @classmethod
-    def read(cls, data: Mapping[str, Any]) -> "Images | None":
+    def read(cls, data: Mapping[str, Any]) -> Self | None:
         match data:
             case {"kind": "image" | "array" | "tensor" as kind, "mode": str(mode), "size": list(size)}:
                 return cls(kind, mode, tuple(map(int, size)), **table_of(data))
         return None
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "mode": self.mode, "size": list(self.size), **self.table_to_json()}
+        return {"kind": self.kind, "mode": self.mode, "size": list(self.size), **table_to_json(self)}
 
     # -- when it is saved
 
-    def probes(self) -> Sequence["Images"]:
+    def probes(self) -> Sequence[Self]:
         """Images of two sizes; arrays and tensors have the size of the example."""
         return [replace(self, size=(width, height)) for height, width in _PROBES] if self.kind == "image" else []
 
-    def of_any_size(self) -> "Images":
+    def of_any_size(self) -> Self:
         return replace(self, size=()) if self.kind == "image" else self
 
     def golden_inputs(self, near: tuple[int, int], generator: torch.Generator) -> list[Tensor]:
@@ -90,9 +90,6 @@ class Images(FromTable):
             height, width = self.size[:2] if self.kind == "array" else self.size[::-1]
             sizes = [(height, width)] * GOLDEN
         return [_drawn(height, width, channels, generator) for height, width in sizes]
-
-    def large_inputs(self) -> list[Tensor]:
-        return []  # the transforms decide the size
 
     def as_input(self, made: Tensor) -> Any:
         if self.kind == "tensor":

@@ -6,13 +6,13 @@ Decides which strings are a text that the model can be given, and which fixed te
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
 
-from leaven.bundle.inputs.protocol import Example, Exported, Meant, Measured, Size, name_of
-from leaven.bundle.inputs.tables import FromTable, table_of
+from leaven.bundle.inputs.protocol import Example, Exported, InputKind, Meant, Measured, Size, name_of
+from leaven.bundle.inputs.tables import table_of, table_to_json
 from leaven.bundle.inputs.text_arguments import find_texts, in_one_line
 from leaven.bundle.labels import relabelled
 from leaven.formats.tables import layout_like, split_tables
@@ -30,7 +30,7 @@ _GOLDEN = (  # two each, for models that read pairs
 
 
 @dataclass(frozen=True)
-class Texts(FromTable):
+class Texts(InputKind):
     """Texts of one or two strings, which the model reads together."""
 
     parts: int = 1
@@ -42,7 +42,7 @@ class Texts(FromTable):
     # -- in the file
 
     @classmethod
-    def like(cls, example: Any) -> "Texts | None":
+    def like(cls, example: Any) -> Self | None:
         match example:
             case str():
                 return cls(1)
@@ -51,22 +51,16 @@ class Texts(FromTable):
         return None
 
     @classmethod
-    def read(cls, data: Mapping[str, Any]) -> "Texts | None":
+    def read(cls, data: Mapping[str, Any]) -> Self | None:
         match data:
             case {"kind": "text", "mode": str(), "size": [parts]}:
                 return cls(int(parts), **table_of(data))
         return None
 
     def to_json(self) -> dict[str, Any]:
-        return {"kind": "text", "mode": "", "size": [self.parts], **self.table_to_json()}
+        return {"kind": "text", "mode": "", "size": [self.parts], **table_to_json(self)}
 
     # -- when it is saved
-
-    def probes(self) -> Sequence["Texts"]:
-        return ()
-
-    def of_any_size(self) -> "Texts":
-        return self
 
     def golden_inputs(self, near: tuple[int, int], generator: torch.Generator) -> list[Tensor]:
         """The bytes of fixed texts, which hold nothing of the user's data either."""
@@ -101,10 +95,6 @@ class Texts(FromTable):
     def is_one(self, given: Any) -> bool:
         """A tuple is a pair where the model takes pairs; else it is several texts, as a list always is."""
         return not isinstance(given, list) and not (isinstance(given, tuple) and self.parts == 1)
-
-    def files(self, given: Any) -> None:
-        """None: a string is a text, even where it could be a path."""
-        return
 
     def converted(self, given: Any) -> Text:
         """One string, or a pair of them; a Failure for anything else, and for what is empty or not Unicode."""
@@ -147,9 +137,6 @@ class Texts(FromTable):
         layout = layout_like(path, (*texts, *target.columns), self.layout)
         column = texts[0] if len(texts) == 1 else texts
         return table(path, text=column, target=target, on_bad_file=measured.on_bad_file, **layout._asdict())
-
-    def shown(self, sample: Any) -> Any:
-        return sample
 
     # -- to export
 
