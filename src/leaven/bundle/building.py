@@ -11,6 +11,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal
 
 from torch import nn
@@ -191,7 +192,7 @@ class Own:
             "place": place,
             "name": self.name,
             "arguments": self.arguments,
-            "head": list(self.head) if self.head else None,
+            **_head_data(self.head),
         }
 
     def build(self, code: Code) -> nn.Module:
@@ -205,12 +206,12 @@ class Own:
         return _with_head(model, self.head)
 
 
+@dataclass(frozen=True)
 class Changed:
     """A model that techniques of the user's changed after it was built, before it was trained."""
 
-    def __init__(self, first: "BuiltFirst", changes: Sequence[Change | Mapping[str, Any]]) -> None:
-        self.first = first
-        self.changes = changes
+    first: "BuiltFirst"
+    changes: Sequence[Change | Mapping[str, Any]]
 
     def describe(self, sources: Sources) -> dict[str, Any]:
         changes = [_change_data(each, sources) if isinstance(each, Change) else dict(each) for each in self.changes]
@@ -248,7 +249,7 @@ def _read_first(data: Any) -> BuiltFirst:
         case {"by": "transformers", "name": str(name), "config": dict(config), "pooling": "" | "mean" as pooling}:
             return Transformers(name, config, pooling, _read_head(data))
         case {"by": "components", "parts": [*parts]}:
-            return Components([_read_part(part) for part in parts])
+            return Components([(str(name), dict(arguments)) for name, arguments in parts])
         case {"by": "own", "place": str(place), "name": str(name), "arguments": dict(arguments)}:
             return Own(place, name, arguments, _read_head(data))
     raise ValueError("how the model is built can't be read")
@@ -294,13 +295,6 @@ def _with_head(model: nn.Module, head: tuple[str, int] | None) -> nn.Module:
     if head is not None:
         replace_head(model, *head)
     return model
-
-
-def _read_part(part: Any) -> tuple[str, dict[str, Any]]:
-    match part:
-        case [str(name), dict(arguments)]:
-            return name, arguments
-    raise ValueError("a component can't be read")
 
 
 def plain(value: Any, what: str) -> Any:

@@ -6,6 +6,7 @@ by the task.
 
 import os
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Literal
@@ -35,18 +36,16 @@ from leaven.terminal.score_text import score_text
 BATCH = 32
 
 
+@dataclass(eq=False, repr=False)
 class Bundle:
     """A model with everything needed to use it: `leaven.load("dogs.bundle")("photo.jpg").label`."""
 
-    def __init__(
-        self, path: Path, manifest: Manifest, model: nn.Module, preprocess: Steps, card: str, golden: list[Tensor]
-    ) -> None:
-        self.path = path
-        self.manifest = manifest
-        self.model = model
-        self.preprocess = preprocess
-        self.card = card
-        self._golden = golden
+    path: Path
+    manifest: Manifest
+    model: nn.Module
+    preprocess: Steps
+    card: str
+    _golden: list[Tensor]
 
     @property
     def task(self) -> str:

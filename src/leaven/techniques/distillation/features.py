@@ -73,13 +73,13 @@ class FeatureHooks:
         self.empty()
 
 
+@dataclass(frozen=True, eq=False)
 class _Tap:
     """A hook after a layer. A copy of the model, an average for instance, gets one that keeps nothing."""
 
-    def __init__(self, path: str, seen: dict[str, Tensor] | None, is_student: bool) -> None:
-        self.path = path
-        self.seen = seen
-        self.is_student = is_student
+    path: str
+    seen: dict[str, Tensor] | None
+    is_student: bool
 
     def __call__(self, module: nn.Module, inputs: Any, output: Any) -> None:
         if self.seen is not None and isinstance(output, Tensor) and (torch.is_grad_enabled() or not self.is_student):
