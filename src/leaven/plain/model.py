@@ -122,11 +122,3 @@ def replace_head(model: nn.Module, path: str, classes: int) -> None:
     kind: Any = nn.Linear if isinstance(old, nn.Linear) else nn.Conv2d
     sizes = (old.in_features, classes) if kind is nn.Linear else (old.in_channels, classes, old.kernel_size)
     setattr(model.get_submodule(parent), name, kind(*sizes, bias=old.bias is not None))
-
-
-def remove_auxiliary_heads(model: Any) -> None:
-    """Remove the outputs that some of torchvision's models have in training, besides their own."""
-    model.aux_logits = False
-    for name in ("aux1", "aux2", "AuxLogits"):
-        if hasattr(model, name):
-            setattr(model, name, None)

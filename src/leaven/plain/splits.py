@@ -1,6 +1,6 @@
 """Which samples are used for training, validation and testing."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import torch
@@ -8,6 +8,7 @@ import torch
 from leaven.formats.split_sizes import Share, split_sizes
 from leaven.plain.samples import Samples
 from leaven.plain.seeding import derive_seed
+from leaven.runtime.data.splits import EMPTY, stratified
 
 
 def split_samples(samples: Samples, *, train: float, val: float, test: float, seed: int) -> dict[str, np.ndarray]:
@@ -31,33 +32,6 @@ def split_samples(samples: Samples, *, train: float, val: float, test: float, se
 # -- with few samples of a class, with splits that the data comes with, or with fewer shares
 
 
-def stratified(strata: np.ndarray, sizes: Sequence[int], seed: int) -> list[np.ndarray]:
-    """Indices of splits with these sizes, and of the rest, with every stratum in proportion."""
-    _, counts = np.unique(strata, return_counts=True)
-    ends = [np.zeros_like(counts)]
-    for size in sizes:
-        ends.append(ends[-1] + apportion(size, counts, ends[-1]))
-    parts: list[list[np.ndarray]] = [[] for _ in ends]
-    for number, members in enumerate(np.split(np.argsort(strata, kind="stable"), np.cumsum(counts)[:-1])):
-        rng = torch.Generator().manual_seed(derive_seed(seed, number))
-        order = members[torch.randperm(len(members), generator=rng)]
-        for part, chosen in zip(parts, np.split(order, [end[number] for end in ends[1:]]), strict=True):
-            part.append(chosen)
-    return [np.sort(np.concatenate(part)) for part in parts]
-
-
-def apportion(size: int, counts: np.ndarray, taken: np.ndarray) -> np.ndarray:
-    """How many samples of each stratum make up a split: the largest remainders are rounded up, among equal ones those
-    of strata that gave fewest so far. One sample of each stratum is left for training."""
-    limits, quota = counts - 1 - taken, size * counts / counts.sum()
-    share: np.ndarray = np.minimum(np.floor(quota).astype(np.int64), limits)
-    while share.sum() < size and (share < limits).any():
-        missing = np.where(share < limits, quota - share, -np.inf)
-        order = np.lexsort((np.arange(len(counts)), taken, -np.round(missing, 9)))
-        share[order[: min(size - share.sum(), (share < limits).sum())]] += 1
-    return share
-
-
 def split_by_shares(
     samples: Samples, *, train: Share = None, val: Share = None, test: Share = None, seed: int
 ) -> dict[str, np.ndarray]:
@@ -76,7 +50,7 @@ def split_as_predefined(
     """
     if not samples.predefined:
         return split_by_shares(samples, train=train, val=val, test=test, seed=seed)
-    given = {name: np.empty(0, dtype=np.int64) for name in ("val", "test")} | dict(samples.predefined)
+    given = {"val": EMPTY, "test": EMPTY, **samples.predefined}
     if "val" in samples.predefined:
         return given
     fresh = split_pool(samples, given["train"], (None, 10 if val is None else val, 0), seed)
@@ -91,15 +65,14 @@ def split_anew(
     if not given:
         return split_by_shares(samples, train=train, val=val, test=test, seed=seed)
     asked = [name for name, share in (("val", val), ("test", test)) if share is not None]
-    empty = np.empty(0, dtype=np.int64)
-    pool = np.sort(np.concatenate([given.get(name, empty) for name in ("train", *asked)]))
+    pool = np.sort(np.concatenate([given.get(name, EMPTY) for name in ("train", *asked)]))
     fresh = split_pool(samples, pool, (train, val or 0, test or 0), seed)
-    return {"val": empty, "test": empty, **given, **{name: fresh[name] for name in ("train", *asked)}}
+    return {"val": EMPTY, "test": EMPTY, **given, **{name: fresh[name] for name in ("train", *asked)}}
 
 
 def split_pool(
     samples: Samples, pool: np.ndarray, shares: tuple[Share, Share, Share], seed: int
 ) -> dict[str, np.ndarray]:
     """Some of the samples, split so that every class has its share of each split."""
-    val, test, _, train = stratified(samples.strata(pool), split_sizes(len(pool), *shares), seed)
+    train, val, test, _ = stratified(samples.strata(pool), split_sizes(len(pool), *shares), seed)
     return {"train": pool[train], "val": pool[val], "test": pool[test]}
