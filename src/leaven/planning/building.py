@@ -41,7 +41,9 @@ def build_model(model: Model, recipe: Recipe) -> BuildModel:
         source = _text_model(model, model.source, weights)
     else:
         new, replaced, fits_by_argument = _head(model, model.source, weights, is_fitted=fitted is not None)
-        source = _call(model.source, weights, _outputs(recipe.data.task) if fits_by_argument else None)
+        extra = recipe.data.task.extra_outputs
+        outputs = Calculation("+", _CLASSES, extra) if extra else _CLASSES
+        source = _call(model.source, weights, outputs if fits_by_argument else None)
     reasons = (*because_of_call(model.source), *because(model.origin))
     return BuildModel(
         source=source,
@@ -78,11 +80,6 @@ def _component(stage: Invocation, channels: int | None) -> Call:
 
 
 # -- the head
-
-
-def _outputs(task: Task) -> Value:
-    """How many outputs a model needs."""
-    return Calculation("+", _CLASSES, task.extra_outputs) if task.extra_outputs else _CLASSES
 
 
 def _fitted_head(model: Model, weights: Weights | None, task: Task) -> Call | None:

@@ -64,7 +64,8 @@ def _source(data: Data) -> Call:
         own = (Argument("", Bound(call_of(source))), *_target_reader(data, {}))
         return Call("leaven.runtime.user_dataset", own, text=text, because=reasons)
     if card.target.startswith("leaven."):
-        named = _target(data)
+        parameters = {each.name: each.target or each.name for each in card.parameters}
+        named = {parameters[setting.name]: setting for setting in data.target}  # what is said about the labels
         more = _target_reader(data, named) if card.data.has_columns else []
         if card.data.skips_bad and data.on_bad_file.action.value == "skip":
             more = [*more, Argument("on_bad_file", "skip")]
@@ -90,12 +91,6 @@ def _matching(recipe: Recipe) -> Call | None:
         return None
     text = f"classes: those of {classes}, matched by wnid or name"
     return Call(target, (Argument("", classes),), text=text, because=reasons)
-
-
-def _target(data: Data) -> dict[str, Setting]:
-    """What the recipe says about the labels, by the names that the task's reader gives it."""
-    parameters = {each.name: each.target or each.name for each in data.source.card.parameters}
-    return {parameters[setting.name]: setting for setting in data.target}
 
 
 def _target_reader(data: Data, named: Mapping[str, Setting]) -> list[Argument]:

@@ -26,6 +26,8 @@ def use_of(invocation: Invocation, phase: Phase, recipe: Recipe, layers: Layers)
     units = {parameter.name: set(parameter.units) for parameter in card.parameters}
     lengths = [_in_epochs(setting) for setting in settings if units.get(setting.name) == {"epochs", "%"}]
     wants = card.technique.wants
+    frozen = phase.freezing.frozen if phase.freezing is not None else frozenset()
+    stages = trainable_stages(layers, frozen) if "stages" in wants else ()
     return UseTechnique(
         name=card.bare_name.lower(),
         call=call_of(resolved, by_name=True, more=lengths),
@@ -33,7 +35,7 @@ def use_of(invocation: Invocation, phase: Phase, recipe: Recipe, layers: Layers)
         wants=wants,
         models=tuple(models.items()),
         layers=changed or (),
-        stages=_stages(phase, layers) if "stages" in wants else (),
+        stages=tuple(paths_of(stage, layers) for stage in stages),
         is_adapter=card.technique.is_adapter,
         is_merged=card.technique.is_adapter and invocation.value("merge") is not False,
         changes=card.technique.changes,
@@ -84,9 +86,3 @@ def _with_paths(setting: Setting, changed: tuple[str, ...] | None, layers: Layer
     if isinstance(setting.value, Selection):
         return replace(setting, value=paths_of(setting.value.parameters or (), layers))
     return setting
-
-
-def _stages(phase: Phase, layers: Layers) -> tuple[tuple[str, ...], ...]:
-    """The layers that are trained, from the stem to the head."""
-    frozen = phase.freezing.frozen if phase.freezing is not None else frozenset()
-    return tuple(paths_of(stage, layers) for stage in trainable_stages(layers, frozen))

@@ -66,7 +66,9 @@ def _source(plan: Plan, values: PlainValues) -> list[str]:
         cells = _cells(plan, values, Item(listing(column), "labels="))
         made = call(values.plain("tables", "labelled"), cells, inputs, *classes)
         return statement("samples = ", made, cite_call(source))
-    is_list = task.name == "multilabel" and isinstance(target.value, Call) and not _has_several(target.value)
+    arguments = target.value.arguments if isinstance(target.value, Call) else ()
+    has_several_columns = any(isinstance(each.value, tuple) and len(each.value) > 1 for each in arguments)
+    is_list = task.name == "multilabel" and isinstance(target.value, Call) and not has_several_columns
     missing = [Item("[None]", "missing=")] if is_list else []  # no label is a list of labels, too
     cells = _cells(plan, values, Item("reader.columns", "labels="), *missing)
     made = call(values.plain("targets", "read_targets"), cells, "reader", inputs)
@@ -105,11 +107,6 @@ def _label(target: Argument, values: PlainValues) -> tuple[Code, list[Item]]:
     column = values.value(given["column"].value) if "column" in given else '"label"'
     known = given.get("class_names")
     return column, [Item(values.value(known.value), "classes=")] if known is not None else []
-
-
-def _has_several(reader: Call) -> bool:
-    """Whether labels are in several columns."""
-    return any(isinstance(each.value, tuple) and len(each.value) > 1 for each in reader.arguments)
 
 
 def _other(plan: Plan, values: PlainValues) -> Code:

@@ -82,7 +82,10 @@ def _written(plan: Plan, file: str, names: Names) -> str:
     imports.add("import argparse")
     imports.add("from torch import nn")
     values = PlainValues(imports, names, plan)
-    functions, defined = _functions(plan, values)
+    teachers = teacher_functions(plan, values)
+    phases = phase_functions(plan, values, teachers)
+    defined, main = _main(plan, values, {function.name: function for function in phases})
+    functions = [*(function for _, function in teachers), *phases, main]
     own = own_modules(plan, values)
     parts = [*(["\n".join(own)] if own else []), *(["\n".join(defined)] if defined else [])]
     program = "\n\n\n".join([*parts, *("\n".join(each.lines()) for each in functions), _START])
@@ -92,14 +95,6 @@ def _written(plan: Plan, file: str, names: Names) -> str:
         imports.add(line if here == (name or module) else f"{line} as {here}")
     header = f"{_header(plan, file, imports.packages())}\n\n" + "\n".join(imports.lines())
     return f"{header}{_laid_out(helpers.definitions)}\n\n\n{program}"
-
-
-def _functions(plan: Plan, values: PlainValues) -> tuple[list[Function], list[str]]:
-    """The functions of the program, and the class of its splits if it has one of its own."""
-    teachers = teacher_functions(plan, values)
-    phases = phase_functions(plan, values, teachers)
-    defined, main = _main(plan, values, {function.name: function for function in phases})
-    return [*(function for _, function in teachers), *phases, main], defined
 
 
 def _not_plain(plan: Plan) -> frozenset[str]:

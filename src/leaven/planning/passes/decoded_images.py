@@ -46,8 +46,10 @@ def store_decoded_images(plan: Plan) -> Plan:
         stored.append(StoreDecoded(split, len(first), what, approximate))
         chosen = f"{how}{what} once, and stored"
         choices.append(Choice(about, "", _AS_ASKED, chosen, asked or "they are the same in every epoch"))
-    data = replace(plan.data, decoded=tuple(stored))
-    return replace(plan, data=data, choices=(*plan.choices, *_joined(choices)))
+    train, val = choices
+    if replace(train, about=val.about) == val:
+        choices = [replace(train, about=ABOUT)]
+    return replace(plan, data=replace(plan.data, decoded=tuple(stored)), choices=(*plan.choices, *choices))
 
 
 def _reasons(plan: Plan, split: str, transforms: Transforms) -> Iterator[str]:
@@ -78,9 +80,3 @@ def _done(words: Iterable[str]) -> str:
     """`, resized and cropped`."""
     named = list(dict.fromkeys(words))
     return "".join([*(f", {word}" for word in named[:-1]), *(f" and {word}" for word in named[-1:])])
-
-
-def _joined(choices: list[Choice]) -> list[Choice]:
-    """One choice, where that for training and that for validation are the same."""
-    one, other = choices
-    return [replace(one, about=ABOUT)] if replace(one, about=other.about) == other else choices

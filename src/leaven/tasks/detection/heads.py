@@ -80,18 +80,14 @@ def _initialise(model: Any) -> None:
 
 
 def _use_plain_norms(model: nn.Module) -> None:
-    for path, module in list(model.named_modules()):
-        if isinstance(module, FrozenBatchNorm2d):
+    for path, frozen in list(model.named_modules()):
+        if isinstance(frozen, FrozenBatchNorm2d):
+            state = frozen.state_dict()
+            norm = nn.BatchNorm2d(len(state["weight"]))
+            state["running_var"] = state["running_var"] + frozen.eps - norm.eps  # only their sum matters
+            norm.load_state_dict({**state, "num_batches_tracked": norm.num_batches_tracked})
             parent, _, name = path.rpartition(".")
-            setattr(model.get_submodule(parent), name, _plain_norm(module))
-
-
-def _plain_norm(frozen: FrozenBatchNorm2d) -> nn.BatchNorm2d:
-    state = frozen.state_dict()
-    norm = nn.BatchNorm2d(len(state["weight"]))
-    state["running_var"] = state["running_var"] + frozen.eps - norm.eps  # only their sum matters
-    norm.load_state_dict({**state, "num_batches_tracked": norm.num_batches_tracked})
-    return norm
+            setattr(model.get_submodule(parent), name, norm)
 
 
 def row(model: nn.Module, image: Tensor) -> Tensor:

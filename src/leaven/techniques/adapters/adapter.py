@@ -54,8 +54,10 @@ def add_adapter(model: nn.Module, adapter: Adapter) -> None:
             raise Failure(f"the layer {path.removesuffix('.base_layer')} already has an adapter")
     were_trainable = {parameter: parameter.requires_grad for parameter in model.parameters()}
     config = adapter.config("|".join(re.escape(path) for path in layers))  # a list would match the ends of paths
+    last = list(model.parameters())[-1].detach().cpu().flatten()
     with torch.random.fork_rng(devices=[]):
-        torch.default_generator.manual_seed(_seed_of(model))
+        # the weights are the same when an interrupted run comes here again
+        torch.default_generator.manual_seed(crc32(last.view(torch.uint8).numpy().tobytes()))
         try:
             peft.inject_adapter_in_model(config, model, adapter_name=_NAME)
         except ValueError as problem:
@@ -97,12 +99,6 @@ def _chosen_layers(model: nn.Module, on: Sequence[str] | None) -> tuple[str, ...
     if not paths:
         raise Failure("none of the chosen layers can have an adapter", "choose linear layers or convolutions")
     return paths
-
-
-def _seed_of(model: nn.Module) -> int:
-    """A seed from the weights themselves, which are the same when an interrupted run comes here again."""
-    last = list(model.parameters())[-1].detach()
-    return crc32(last.cpu().flatten().view(torch.uint8).numpy().tobytes())
 
 
 # -- as data, for bundles
