@@ -76,11 +76,6 @@ class BuildModel(Part):
     because_weights: Reasons = field(compare=False)
 
     @property
-    def is_bundle(self) -> bool:
-        """Whether it is the model in a bundle, with its weights."""
-        return self.by == "bundle"
-
-    @property
     def name(self) -> str:
         """The name under which its library has it: `resnet18`."""
         if isinstance(self.source, Chain):
@@ -402,11 +397,6 @@ class Choice(Part):
     chosen: str
     reason: str
 
-    @property
-    def is_improved(self) -> bool:
-        """Whether it is done in another way than the recipe describes."""
-        return self.chosen != self.asked
-
 
 class Plan(Part):
     """Everything that a program does, in order."""
@@ -436,6 +426,11 @@ class Plan(Part):
         counts = [phase.epochs.value for phase in self.phases]
         known = [count for count in counts if isinstance(count, int)]
         return sum(known) if len(known) == len(counts) else None
+
+    def checkpoint(self, name: str) -> Argument | None:
+        """How often checkpoints are saved (`epochs`, `steps`, `minutes`) or kept (`keep`), where the recipe says."""
+        policy = self.run.argument("checkpoint")
+        return policy.value.argument(name) if policy is not None and isinstance(policy.value, Call) else None
 
     def __repr__(self) -> str:
         phases = ", ".join(f"{phase.name} ({phase.epochs.text})" for phase in self.phases)

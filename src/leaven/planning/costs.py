@@ -94,7 +94,7 @@ def _measured(
 ) -> FrozenPart | None:
     """A part of a model as `leaven.survey` measures it; None where it can't be asked to build that model."""
     source = model.source
-    if size is None or isinstance(source, Chain) or model.is_bundle:
+    if size is None or isinstance(source, Chain) or model.by == "bundle":
         return None
     given = {one.name: one.value for one in source.arguments if one.name not in ("pretrained", "weights")}
     name = given.pop("", None)

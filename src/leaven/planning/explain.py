@@ -133,7 +133,7 @@ def _teacher(model: BuildModel | EarlierModel) -> str:
     """A model that a technique learns from, in one line."""
     if isinstance(model, EarlierModel):
         return f'the model itself, as it was before phase "{model.phase}"'
-    return ", ".join(text for text, _ in list(_model(model))[: 1 if model.is_bundle else 2])
+    return ", ".join(text for text, _ in list(_model(model))[: 1 if model.by == "bundle" else 2])
 
 
 def _phase(phase: TrainPhase, plan: Plan, costs: Sequence[Cost] | None) -> Iterator[Line]:
@@ -172,7 +172,7 @@ def _choices(plan: Plan, phase: str, costs: Sequence[Cost] | None, *, of_trials:
     for choice in plan.choices:
         if choice.phase == phase and (choice.about == TRIALS) == of_trials:
             yield f"{choice.about}: {choice.chosen}", f"planner: {choice.reason}"
-            if costs is not None and choice.is_improved:
+            if costs is not None and choice.chosen != choice.asked:
                 yield f"  without this: {choice.asked}", ""
     for cost in costs or ():
         if cost.phase == phase:

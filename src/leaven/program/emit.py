@@ -4,7 +4,6 @@ from collections.abc import Mapping
 from textwrap import wrap
 
 from leaven.plan.plan import Plan, ProgramArg
-from leaven.plan.values import Call
 from leaven.program.code import (
     FROM_DATA,
     WIDTH,
@@ -194,8 +193,7 @@ def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Func
 
 def _best(plan: Plan) -> list[str]:
     """The line that loads the weights with which the run ends."""
-    policy = plan.run.argument("checkpoint")
-    keep = policy.value.argument("keep") if policy is not None and isinstance(policy.value, Call) else None
+    keep = plan.checkpoint("keep")
     is_last = keep is not None and keep.value == "last" and plan.phases[-1].early_stop is None
     of = "" if len(plan.phases) == 1 else " of the last phase"
     which = "no others are kept: the last ones" if is_last else f"the best epoch{of}, by {plan.monitor}"

@@ -33,12 +33,6 @@ def function_names(plan: Plan) -> list[str]:
     return found
 
 
-def models_before(plan: Plan) -> dict[str, str]:
-    """The variables that hold the model as it was when a phase began, by the name of that phase."""
-    named = zip(plan.phases, function_names(plan), strict=True)
-    return {each.name: f"model_before{name.removeprefix(SHARED)}" for each, name in named if each.is_remembered}
-
-
 def with_free_names(plan: Plan, write: Callable[["Names"], str]) -> str:
     """A program in which no name of the user's is one that the program uses itself."""
     draft = write(Names(plan))
@@ -58,7 +52,11 @@ class Names:
             self._modules = {alias: f"{_STAND_IN}module_{at}" for at, alias in enumerate(aliases)}
         else:
             self._modules = _free(aliases, self._taken, "user")
-        self.models_before = models_before(plan)
+        self.models_before = {  # the variables that hold the model as it was when a phase began
+            phase.name: f"model_before{name.removeprefix(SHARED)}"
+            for phase, name in zip(plan.phases, function_names(plan), strict=True)
+            if phase.is_remembered
+        }
         self._args = _free((arg.name for arg in plan.args), _ARGS, "arg")
 
     def user(self, target: str) -> str:

@@ -1,7 +1,7 @@
 """One function per phase of a standalone program, with the loop in it; phases with the same loop share one."""
 
 from leaven.plan.plan import Plan, TrainPhase, is_lower_better
-from leaven.plan.values import Argument, Call, Value
+from leaven.plan.values import Value
 from leaven.program.code import INDENT, Code, Function, call, statement, text
 from leaven.program.loop import after_epoch, batch_lines, cited_line, indented, is_shareable, unfreeze_later
 from leaven.program.names import SHARED, function_names
@@ -239,7 +239,7 @@ def _saved(phase: TrainPhase, values: PlainValues) -> list[str]:
         "state = {name: part.state_dict() for name, part in parts.items()}",
         'run.save(f"phase-{phase.number}.pt", {"epoch": phase.epoch, "best": phase.best, **state})',
     ]
-    every = _checkpoint_setting(values.plan, "epochs")
+    every = values.plan.checkpoint("epochs")
     if every is None:
         return saved
     often = f"phase.epoch % {values.operand(every.value)} == 0 or phase.epoch == phase.total_epochs"
@@ -277,14 +277,7 @@ def _best(phase: TrainPhase) -> list[str]:
     return [f"    {load}"] if is_sure else ["    if phase.total_epochs:", f"        {load}"]
 
 
-def _checkpoint_setting(plan: Plan, name: str) -> Argument | None:
-    """How often checkpoints are saved (`epochs`, `steps`, `minutes`) or which are kept (`keep`), if the recipe says."""
-    checkpoint = plan.run.argument("checkpoint")
-    policy = checkpoint.value if checkpoint is not None else None
-    return policy.argument(name) if isinstance(policy, Call) else None
-
-
 def _keeps(plan: Plan) -> Value:
     """Which checkpoints are kept."""
-    keep = _checkpoint_setting(plan, "keep")
+    keep = plan.checkpoint("keep")
     return keep.value if keep is not None else "last_and_best"

@@ -39,7 +39,7 @@ def obstacles(plan: Plan) -> list[str]:
     """What a standalone program can't do, in words for the user, with the lines of the recipe."""
     found: list[tuple[str, Sequence[Because]]] = []
     for model in models_of(plan):
-        if model.is_bundle:
+        if model.by == "bundle":
             words = 'it builds a model from a bundle (name the model: `resnet18(weights="teacher.bundle")`)'
             found.append((words, model.because))
     source = plan.data.source

@@ -91,5 +91,5 @@ def test_trials_train_together_where_frozen_outputs_are_stored(added: str, reaso
     plan = leaven.make_plan(Source("r.leaven", FROZEN, Path()), Options(additions=(added,) if added else ()))
     assert plan.sweep is not None
     assert plan.sweep.together == (not reason)
-    told = [choice.reason for choice in plan.choices if choice.about == "trials" and not choice.is_improved]
+    told = [choice.reason for choice in plan.choices if choice.about == "trials" and choice.chosen == choice.asked]
     assert told == ([reason] if reason and len(plan.sweep.trials) > 1 else [])
