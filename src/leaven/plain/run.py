@@ -54,8 +54,6 @@ class Phase:
     """A phase of a run, and how far it is."""
 
     can_be_best = True  # a technique may rule out the current epoch
-    monitor = ""  # the score by which techniques compare epochs
-    lower_is_better = False
 
     def __init__(self, run: Run, name: str, model: nn.Module, data: Data, *, epochs: int) -> None:
         self.run, self.name, self.model, self.data = run, name, model.to(run.device), data
@@ -76,11 +74,6 @@ class Phase:
     def ends_epoch(self) -> bool:
         """Whether the current batch is the last of its epoch."""
         return self.batch + 1 == self.batches_per_epoch
-
-    def score_of(self, scores: Mapping[str, float]) -> float | None:
-        """The score that decides which epoch is the best, such that higher is better; None where it is not there."""
-        score = scores.get(self.monitor)
-        return -score if score is not None and self.lower_is_better else score
 
     def clip_gradients(self, optimizer: Any, *, max_norm: float) -> None:
         """Scale the gradients down to a norm."""
@@ -122,6 +115,11 @@ class MonitoredPhase(Phase):
     def __init__(self, *args: Any, monitor: str, lower_is_better: bool = False, **named: Any) -> None:
         super().__init__(*args, **named)
         self.monitor, self.lower_is_better = monitor, lower_is_better
+
+    def score_of(self, scores: Mapping[str, float]) -> float | None:
+        """The score that decides which epoch is the best, such that higher is better; None where it is not there."""
+        score = scores.get(self.monitor)
+        return -score if score is not None and self.lower_is_better else score
 
 
 class EarlyStopping:
