@@ -21,7 +21,7 @@ from leaven.tasks.reports import names_on_card
 from leaven.tasks.scoring import Criterion, Evaluate, Judgement, Mean, Metrics
 from leaven.tasks.segmentation.decoder import add_decoder
 from leaven.tasks.segmentation.evaluation import Evaluation, Tally
-from leaven.tasks.segmentation.masks import as_moved, as_target, read_mask, shares
+from leaven.tasks.segmentation.masks import as_moved, as_target, largest_shares, read_mask
 from leaven.tasks.segmentation.overlay import overlay
 from leaven.tasks.segmentation.prediction import Prediction, predictions
 from leaven.tasks.segmentation.target import MaskClasses
@@ -48,10 +48,7 @@ class Samples(samples.Samples):
         return torch.stack([as_target(mask) for (mask,) in moved])
 
     def caption(self, one: Any, target: Target) -> str:
-        """The classes with the largest shares."""
-        by_class = shares(_classes(one), len(target.names))
-        largest = [at for at in np.argsort(-by_class, kind="stable")[:3] if by_class[at] > 0]
-        return "\n".join(f"{target.names[at]} {100 * by_class[at]:.0f} %" for at in largest) or "no class"
+        return "\n".join(largest_shares(_classes(one), target.names)) or "no class"
 
     def shown(self, pixels: np.ndarray, one: Any, target: Target) -> np.ndarray:
         assert isinstance(target, MaskClasses)

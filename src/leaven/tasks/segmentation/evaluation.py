@@ -15,7 +15,7 @@ from leaven.tasks import protocol
 from leaven.tasks.guesses import one_class_of_pixels, shown
 from leaven.tasks.protocol import Case, Plot, Table
 from leaven.tasks.reports import aligned, finite
-from leaven.tasks.segmentation.masks import confusion, ious, mean_iou, read_mask
+from leaven.tasks.segmentation.masks import confusion, ious, largest_shares, mean_iou, read_mask
 from leaven.tasks.segmentation.overlay import overlay
 from leaven.tasks.segmentation.target import MaskClasses
 from leaven.terminal.score_text import score_text
@@ -100,14 +100,10 @@ class Evaluation(protocol.Evaluation):
 
     def case(self, at: int) -> Case:
         image = self.images[at]
-        actual, predicted = (self._classes(mask) for mask in (image.actual, image.predicted))
+        masks = (image.actual, image.predicted)
+        actual, predicted = (", ".join(largest_shares(mask, self.target.names)) for mask in masks)
         draw = partial(image.drawn, target=self.target)
         return Case(at, image.file, actual, predicted, f"IoU {image.iou:.3f}", image.iou > 0.5, draw)
-
-    def _classes(self, mask: np.ndarray) -> str:
-        counts = np.bincount(mask[mask >= 0], minlength=len(self.target.names))
-        largest = [at for at in np.argsort(-counts, kind="stable")[:3] if counts[at]]
-        return ", ".join(f"{self.target.names[at]} {100 * counts[at] / counts.sum():.0f} %" for at in largest)
 
     def wrong(self) -> list[dict[str, str]]:
         """All images: hardly any is right in every pixel."""

@@ -3,6 +3,7 @@
 While a mask is moved, its classes count from 1 and 0 is no class: what a rotation or padding adds is 0, and so ignored.
 """
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from torch import Tensor
 from leaven.files.regular import open_regular
 from leaven.runtime.data.images import reason
 from leaven.runtime.failures import BadFile
+from leaven.tasks.reports import largest_first
 from leaven.tasks.segmentation.target import NO_CLASS, NUMBER_MODES, Colour, Mask, MaskFile
 
 
@@ -116,6 +118,12 @@ def shares(classes: np.ndarray, count: int) -> np.ndarray:
     counts = np.bincount(classes[classes >= 0].ravel(), minlength=count)
     found: np.ndarray = counts / max(1, counts.sum())
     return found
+
+
+def largest_shares(classes: np.ndarray, names: Sequence[str]) -> list[str]:
+    """The three classes with the largest shares, such as `road 40 %`; fewer where fewer are there."""
+    largest = largest_first(names, shares(classes, len(names)), 3)
+    return [f"{name} {100 * share:.0f} %" for name, share in largest if share]
 
 
 def confusion(actual: np.ndarray, predicted: np.ndarray, count: int) -> np.ndarray:
