@@ -60,10 +60,12 @@ class _LibraryModel:
         self.arguments = plain({**(arguments or {}), **more}, f"the arguments of {name}")
 
     def describe(self, sources: Sources) -> dict[str, Any]:
-        fitted = {"fitted": list(self.fitted)} if self.fitted is not None else {}
-        return {"by": self.library, "name": self.name, "arguments": self.arguments, **_head_data(self.head), **fitted}
+        heads = {**_head_data(self.head), **_head_data(self.fitted, "fitted")}
+        return {"by": self.library, "name": self.name, "arguments": self.arguments, **heads}
 
     def build(self, code: Code) -> nn.Module:
+        if fetching := sorted(_FETCHING & self.arguments.keys()):
+            raise Failure(f"a bundle's model is built without `{fetching[0]}`: its weights are in the bundle")
         model = _with_head(_module(self._made(), self.name), self.head)
         if self.fitted is not None:
             task: Any = find_task(self.fitted[0])
@@ -88,7 +90,6 @@ class Timm(_LibraryModel):
 
         if not timm.is_model(self.name):
             raise Failure(f"timm {timm.__version__} has no model {self.name}", "the bundle says which version had it")
-        _refuse_fetching(self.arguments)
         return _built(self.name, timm.create_model, self.name, pretrained=False, **self.arguments)
 
 
@@ -104,7 +105,6 @@ class Torchvision(_LibraryModel):
         packages = (models, models.segmentation, models.detection)
         if not any(self.name in models.list_models(module=each) for each in packages):
             raise Failure(f"torchvision {torchvision.__version__} has no model {self.name}")
-        _refuse_fetching(self.arguments)
         extra: dict[str, Any] = {}
         if self.name in ("googlenet", "inception_v3"):
             extra = {"init_weights": False}  # else slow, with a warning
@@ -287,8 +287,8 @@ def _read_head(data: Mapping[str, Any], key: str = "head") -> tuple[str, int] | 
     raise ValueError("the model's head can't be read")
 
 
-def _head_data(head: tuple[str, int] | None) -> dict[str, Any]:
-    return {"head": list(head)} if head is not None else {}
+def _head_data(head: tuple[str, int] | None, key: str = "head") -> dict[str, Any]:
+    return {key: list(head)} if head is not None else {}
 
 
 def _with_head(model: nn.Module, head: tuple[str, int] | None) -> nn.Module:
@@ -307,11 +307,6 @@ def plain(value: Any, what: str) -> Any:
         case dict() if all(isinstance(key, str) for key in value):
             return {key: plain(item, what) for key, item in value.items()}
     raise Failure(f"a bundle can't hold {what}: {value!r} is not a plain value", "use numbers, texts and lists of them")
-
-
-def _refuse_fetching(arguments: Mapping[str, Any]) -> None:
-    if fetching := sorted(_FETCHING & arguments.keys()):
-        raise Failure(f"a bundle's model is built without `{fetching[0]}`: its weights are in the bundle")
 
 
 def component(name: str) -> Any:

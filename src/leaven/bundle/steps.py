@@ -37,7 +37,7 @@ def describe(step: Any, sources: Sources) -> Any:
                 sources.members[f"{TOKENIZER}/{file.name}"] = file.read_bytes()
         return {"tokenizer": True, "arguments": {"max_length": step.max_length, "padding": step.padding}}
     if _transform(kind.__name__) is kind:
-        return {"step": kind.__name__, "arguments": _read_back(step, kind.__name__, sources)}
+        return {"step": kind.__name__, "arguments": _read_back(step, sources)}
     if isinstance(step, functools.partial):
         name = str(step.func)
         return {
@@ -47,7 +47,7 @@ def describe(step: Any, sources: Sources) -> Any:
         }
     if inspect.isfunction(step) or inspect.isbuiltin(step) or inspect.isclass(step):
         return {"code": point_at(step, sources), "first": [], "with": {}}
-    return {"code": point_at(kind, sources), "made_with": _read_back(step, kind.__name__, sources)}
+    return {"code": point_at(kind, sources), "made_with": _read_back(step, sources)}
 
 
 def rebuild(data: Any, code: Code, depth: int = 0) -> Callable[[Any], Any] | None:
@@ -111,9 +111,9 @@ def _called(make: Any, arguments: dict[str, Any]) -> Callable[[Any], Any]:
 # -- arguments
 
 
-def _read_back(step: Any, name: str, sources: Sources) -> dict[str, Any]:
+def _read_back(step: Any, sources: Sources) -> dict[str, Any]:
     """The arguments of a step's constructor, read from the attributes of the same names."""
-    arguments = {}
+    name, arguments = type(step).__name__, {}
     for parameter in inspect.signature(type(step)).parameters.values():
         if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
             continue
