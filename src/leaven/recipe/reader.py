@@ -307,7 +307,7 @@ class RecipeReader:
         sampler, workers, on_bad_file = call_in(others[0]), Workers.read(others[1]), OnBadFile.read(others[2])
         assert sampler is not None
         known = (facts.task, facts.target, facts.outputs, facts.channels, facts.size, facts.splits, samples)
-        return Data(call, Split.read(split), train, eval, sampler, workers, on_bad_file, tokenize, *known)
+        return Data(call, Split.read(split), train, eval, tokenize, sampler, workers, on_bad_file, *known)
 
     def _model(self, top: Mapping[str, list[Recognised]], data: DataFacts) -> tuple[Model | None, ModelFacts]:
         if not top.get("model"):

@@ -118,16 +118,16 @@ class OnBadFile(Fixed):
 
 
 class Data(Record):
-    """The dataset, its split, and the transforms of its samples."""
+    """The dataset, and the statements of its block in the order in which they are shown."""
 
     source: Invocation
     split: Split
     train: Transforms | None
     eval: Transforms | None
+    tokenize: Invocation | None
     sampler: Invocation
     workers: Workers
     on_bad_file: OnBadFile
-    tokenize: Invocation | None
     task: Task
     target: tuple[Setting, ...]  # the arguments by which the recipe asks for the task
     outputs: int | None  # how many the model needs, where that is known

@@ -4,7 +4,7 @@ The text is again a recipe: checking it gives an equal one.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import groupby
 from typing import Any
 
@@ -16,6 +16,7 @@ from leaven.language.record import Record
 from leaven.recipe.recipe import (
     AnyTechnique,
     Data,
+    Fixed,
     Freeze,
     KeepHead,
     Model,
@@ -25,6 +26,7 @@ from leaven.recipe.recipe import (
     Recipe,
     Reinit,
     Technique,
+    Transforms,
     Unfreeze,
     fixed_statements,
 )
@@ -97,13 +99,16 @@ def _without_fitted(model: Model) -> Invocation:
 
 def _data(data: Data) -> Iterator[Line]:
     yield from _called("data", data.source, ending=" {")
-    yield from _fixed(data, "    ")
-    for name, transforms in (("train", data.train), ("eval", data.eval)):
-        if transforms is not None and transforms.stages:
-            yield from _stages(f"    {name}", transforms.stages, str(transforms.origin))
-    if data.tokenize is not None:
-        yield from _statement("    tokenize", data.tokenize)
-    yield from _called("    sampler", data.sampler)
+    for name in (each.name for each in fields(data) if each.name != "source"):
+        match getattr(data, name):
+            case Fixed(statement=statement):
+                yield from _statement(f"    {name}", statement)
+            case Transforms(stages=stages, origin=origin) if stages:
+                yield from _stages(f"    {name}", stages, str(origin))
+            case Invocation() as statement if statement.card.kind == "statement":
+                yield from _statement(f"    {name}", statement)
+            case Invocation() as called:
+                yield from _called(f"    {name}", called)
     yield "}", ""
 
 
