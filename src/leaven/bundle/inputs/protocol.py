@@ -120,6 +120,12 @@ class InputKind(Protocol):
         """The inputs that a command line names; `columns` are those of a table, none: those of the training. Paths in a
         table start in `root`, None: in its folder."""
 
+    def named(self, names: Sequence[str], folder: Path) -> Any:
+        """The input that these words in a file of this folder mean: the path of an image, or a text."""
+
+    def name_in(self, folder: Path, given: Any) -> Any:
+        """The same input as a file in this folder has to name it."""
+
     def shortened(self, name: str, width: int) -> str:
         """The name of an input, in not more than so many characters."""
 
