@@ -12,7 +12,7 @@ import click
 
 from leaven import __version__
 from leaven.cache.store_limit import StoreError, chosen_limit
-from leaven.cli import bundle, cache, completion, environments, jobs
+from leaven.cli import bundle, cache, completion, environments, jobs, tinker
 from leaven.cli.command_group import Commands
 from leaven.cli.kinds import Kind
 from leaven.cli.printing import echo, echo_painted, echo_raw
@@ -304,7 +304,7 @@ def finish(place: Path, output: Path | None) -> None:
     finish_run(place, output)
 
 
-for _command in (bundle.predict, bundle.evaluate, bundle.export):
+for _command in (bundle.predict, bundle.evaluate, bundle.export, tinker.tinker):
     leaven.add_command(_command)
 for _command in (jobs.submit, jobs.jobs, environments.env, jobs.coordinator, jobs.pack):
     leaven.add_command(_command)
