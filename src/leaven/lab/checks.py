@@ -16,7 +16,7 @@ from leaven.files.regular import read_regular
 from leaven.lab.answers import Answers, Asked
 from leaven.lab.edits.edit import Edit, written
 from leaven.lab.edits.edited import Edited
-from leaven.lab.edits.phrases import edit_at, nearest_phrase, unquoted
+from leaven.lab.edits.phrases import edit_at, nearest_phrases, unquoted
 from leaven.language.diagnostics import Diagnostic, error
 from leaven.language.fixes import Fix
 from leaven.language.report import render_full, summary
@@ -201,9 +201,8 @@ class _Line:
             if found is None:
                 rest = self.text[self.at :]
                 headline = "expected an edit" if edits else "expected an edit or `is`"
-                raise self._unexpected(
-                    headline, "not the words of an edit", f"write, for example: {nearest_phrase(rest)}"
-                )
+                phrases = ", or ".join(f"`{one}`" for one in nearest_phrases(rest))
+                raise self._unexpected(headline, "not the words of an edit", f"write {phrases}")
             edit, self.at = found
             edits.append(edit)
         return edits

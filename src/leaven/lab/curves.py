@@ -208,9 +208,9 @@ def _values(kind: EditKind, base: Edited, between: tuple[float, float] | None, s
 def _curve(model: Asked, base: Edited, kind: EditKind, values: Sequence[float], k: int) -> Curve:
     reference = model.predict(base)
     found = {value: model.predict(base.then(_edit(kind, value))) for value in values}
-    names = _tracked([reference, *found.values()], k)
-    numbers = {name: tuple(one.numbers().get(name, 0.0) for one in found.values()) for name in names}
     flips = tuple(_flips(model, base, kind, reference, found))
+    names = _tracked([reference, *found.values()], [flip.after for flip in flips], k)
+    numbers = {name: tuple(one.numbers().get(name, 0.0) for one in found.values()) for name in names}
     return Curve(model, tuple(values), tuple(one.answer for one in found.values()), numbers, flips, reference)
 
 
@@ -218,14 +218,15 @@ def _edit(kind: EditKind, value: float) -> Edit:
     return kind.with_arguments(int(value) if kind.parameters[0].type in ("count", "word") else value)
 
 
-def _tracked(predictions: Sequence[Prediction], k: int) -> list[str]:
-    """The names whose numbers are shown: those of the first answer, then those that are ever largest."""
+def _tracked(predictions: Sequence[Prediction], flipped: Sequence[str], k: int) -> list[str]:
+    """The names whose numbers are shown: that of the first answer, those it flips to, then those ever largest."""
     first, *others = predictions
-    names = dict.fromkeys(largest(first.numbers(), first, 1))
+    names = largest(first.numbers(), first, 1)
     best: dict[str, float] = {}
     for one in others:
         for name, number in one.numbers().items():
             best[name] = max(best.get(name, float("-inf")), number)
+    names += [name for name in flipped if name in best]
     return list(dict.fromkeys([*names, *largest(best, first, k)]))[:k]
 
 

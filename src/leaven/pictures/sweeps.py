@@ -39,7 +39,7 @@ def draw_sweep(panels: Sequence[Panel], values: Sequence[float], axis: str, unit
             axes.set_xlabel(axis)
             axes.set_ylabel(unit)
             axes.grid(axis="y")
-            axes.legend(loc="best", fontsize=8)
+            axes.legend(loc="best", fontsize=8, frameon=True, framealpha=0.85, edgecolor="none")
         for axes in grid[len(panels) :]:
             axes.set_axis_off()
         return png(figure)

@@ -131,7 +131,7 @@ def test_faulty_checks_are_reported_before_anything_is_measured() -> None:
     assert result.exit_code == 1
     assert "accuracy" not in result.stdout
     assert "colours.checks:1:20" in result.stderr
-    assert "padded by PIXELS px" in result.stderr or "write, for example" in result.stderr
+    assert "help: write `padded by PIXELS px`" in result.stderr
 
 
 def test_a_journal_notes_the_question() -> None:

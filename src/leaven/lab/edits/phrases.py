@@ -2,11 +2,14 @@
 
 import json
 import re
+from difflib import SequenceMatcher
 from functools import cache
 
 from leaven.lab.edits.edit import Edit, EditKind
 from leaven.lab.edits.kinds import KINDS
 from leaven.runtime.failures import Failure
+
+SUGGESTED = 3
 
 
 @cache
@@ -23,13 +26,18 @@ def edit_at(text: str, start: int) -> tuple[Edit, int] | None:
     return None
 
 
-def nearest_phrase(text: str) -> str:
-    """The words of the edit that was probably meant, with an example of its numbers left open."""
-    first = text.split()[:2]
-    near = [kind for kind in KINDS.values() if kind.phrase.split()[:1] == first[:1]]
-    chosen = near if near else list(KINDS.values())
-    shown = [re.sub(r"\{(\w+)\}", lambda one: one[1].upper(), kind.phrase.partition("[")[0]) for kind in chosen]
-    return "; ".join(shown[:4])
+def nearest_phrases(text: str) -> list[str]:
+    """The words of the edits that were probably meant, where a text begins with none: `padded by PIXELS px`."""
+    phrases = {
+        re.sub(r"\{(\w+)\}", lambda one: one[1].upper(), kind.phrase.partition("[")[0]) for kind in KINDS.values()
+    }
+    typed = " ".join(re.findall(r"[A-Za-z]+", text.partition(",")[0])).lower()
+
+    def likeness(phrase: str) -> float:
+        words = " ".join(word for word in phrase.split() if word.islower())
+        return SequenceMatcher(None, words, typed[: len(words)]).ratio()
+
+    return sorted(phrases, key=lambda phrase: (-likeness(phrase), phrase))[:SUGGESTED]
 
 
 def _value(given: str) -> float | int | str:
