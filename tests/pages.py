@@ -1,6 +1,6 @@
 """Pages as their readers follow them: the blocks of a page are carried out in order, in one folder.
 
-    ```leaven NAME, ```python NAME   a file that the reader saves
+    ```leaven NAME, ```python NAME   a file that the reader saves; so is ```checks NAME
     ```console                       commands, each after `$ `, and what they print
     ```sh                            commands that have to succeed; `leaven run` and `python` take two batches there
     ```python                        a program that has to succeed
@@ -58,7 +58,7 @@ def follow(page: Path, folder: Path) -> None:
     for block in blocks(page):
         where = f"{page.name}:{block.line}"
         match block.words:
-            case ("leaven" | "python" | "csv", name):
+            case ("leaven" | "python" | "csv" | "checks", name):
                 file = folder / name
                 file.parent.mkdir(parents=True, exist_ok=True)
                 file.write_text(block.text, encoding="utf-8")

@@ -21,6 +21,7 @@ PAGES = [
     ROOT / "docs/running.md",
     ROOT / "docs/jobs.md",
     ROOT / "docs/tasks.md",
+    ROOT / "docs/lab.md",
     ROOT / "docs/custom_components.md",
     *sorted(ROOT.glob("docs/tutorials/*.md")),
 ]
@@ -53,7 +54,7 @@ def test_a_page_can_be_followed(page: Path, checkout: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_nothing_on_a_page_is_left_untried(page: Path) -> None:
-    known = {"leaven", "python", "console", "sh"}
+    known = {"leaven", "python", "checks", "console", "sh"}
     assert {block.words[0] if block.words else "" for block in blocks(page)} <= known
 
 

@@ -22,6 +22,7 @@ from leaven.terminal.visible import visible
 if TYPE_CHECKING:
     from leaven.bundle import Bundle
     from leaven.bundle.inputs import InputKind
+    from leaven.lab.checks import Checked
     from leaven.runtime.failures import Failure
     from leaven.tasks.protocol import Evaluation, Prediction
 
@@ -34,7 +35,7 @@ _trust = click.option("--trust-code", is_flag=True, help="Run the Python code in
 _bundle = click.argument("bundle", type=_PATH)
 
 
-def _reports_failures(command: Callable[..., int | None]) -> Callable[..., NoReturn]:
+def reports_failures(command: Callable[..., int | None]) -> Callable[..., NoReturn]:
     """Exits with what a command returns; a failure is reported in a line or two."""
 
     @wraps(command)
@@ -64,7 +65,7 @@ def _reports_failures(command: Callable[..., int | None]) -> Callable[..., NoRet
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--draw", type=_PATH, help="Draw what is found: a file, or a folder for several.")
 @_trust
-@_reports_failures
+@reports_failures
 def predict(
     bundle: Path,
     inputs: tuple[str, ...],
@@ -156,8 +157,9 @@ def predict(
 @click.option("--html", type=_PATH, help="Write a page with figures and the worst predictions.")
 @click.option("--plots", type=_PATH, help="Write the figures into this folder.")
 @click.option("--wrong", type=_PATH, help="Write a table of the samples that were predicted wrongly.")
+@click.option("--checks", "checks_file", type=_PATH, help="A file of checks. [model.checks beside model.bundle]")
 @_trust
-@_reports_failures
+@reports_failures
 def evaluate(
     bundle: Path,
     surplus: tuple[str, ...],
@@ -165,6 +167,7 @@ def evaluate(
     html: Path | None,
     plots: Path | None,
     wrong: Path | None,
+    checks_file: Path | None,
     trust_code: bool,
     **asked: Any,
 ) -> int:
@@ -175,14 +178,19 @@ def evaluate(
     like the model's classes.
 
     Prints the scores and those of each class and, of a classifier, the confusion matrix (of more than 12 classes, the
-    most frequent errors). --html and --plots need matplotlib: pip install matplotlib. Exit code 1 means that
-    some samples could not be read.
+    most frequent errors). --html and --plots need matplotlib: pip install matplotlib.
+
+    Checks are lines such as: expect "cat.jpg" padded by 8 px is "cat". Those beside the bundle are always carried out;
+    `leaven tinker --save-check` writes them. Exit code 1 means that some samples could not be read, or that a check
+    fails.
 
     \b
     For example:
         leaven evaluate runs/dogs
         leaven evaluate dogs.bundle --data photos --html dogs.html --wrong wrong.csv
     """
+    from leaven.lab.checks import carry_out, checks_of
+    from leaven.lab.run_data import has_run
     from leaven.runtime.run.folder import write_table
 
     if surplus:
@@ -195,11 +203,19 @@ def evaluate(
         raise click.UsageError(str(problem)) from None
     html, plots, wrong = (place and place.absolute() for place in (html, plots, wrong))
     asked |= {"workers": "auto", "on_bad_file": "skip", "shows_progress": True, "html": html}
-    found = _measured(_loaded(bundle, trust_code), asked.pop("data"), asked, trust_code=trust_code)
+    model = _loaded(bundle, trust_code)
+    checks = checks_of(model, checks_file)  # before anything is measured
+    if checks_file is not None and asked["data"] is None and not has_run(model.path):
+        return _report_checks(list(carry_out(checks, model)), as_json=as_json)
+    found = _measured(model, asked.pop("data"), asked, trust_code=trust_code)
+    checked = list(carry_out(checks, model))
     if as_json:
-        echo_json(found.to_json())
+        echo_json(found.to_json() | ({"checks": [one.to_json() for one in checked]} if checks else {}))
     else:
         echo(str(found))
+        if checked:
+            echo()
+            _report_checks(checked)
     written = [html] if html else []
     if plots is not None:
         plots.mkdir(parents=True, exist_ok=True)
@@ -213,7 +229,7 @@ def evaluate(
         echo(f"wrote {os.path.relpath(place)}", err=True)
     for file in found.skipped:
         echo(f"error: {file} can't be used and was skipped", err=True)
-    return 1 if found.skipped else 0
+    return 1 if found.skipped or not all(one.holds for one in checked) else 0
 
 
 @click.command()
@@ -222,7 +238,7 @@ def evaluate(
 @click.option("-o", "--output", type=_PATH, help="The file to write. [beside the bundle]")
 @click.option("--size", type=click.IntRange(min=1), help="Height and width of the input. [as in training]")
 @_trust
-@_reports_failures
+@reports_failures
 def export(
     bundle: Path, to: Literal["onnx", "torch_export"], output: Path | None, size: int | None, trust_code: bool
 ) -> None:
@@ -270,6 +286,18 @@ def _measured(model: "Bundle", data: Path | None, asked: Mapping[str, Any], *, t
         )
     with data_of(model.path.parent, trust_code=trust_code) as dataset:
         return cast("Evaluation", model.evaluate(dataset, **asked))
+
+
+def _report_checks(checked: "Sequence[Checked]", *, as_json: bool = False) -> int:
+    """Print how many checks hold, and those that fail; the exit code."""
+    failed = [one for one in checked if not one.holds]
+    if as_json:
+        echo_json({"checks": [one.to_json() for one in checked]})
+    else:
+        echo(f"{len(checked) - len(failed)} of {len(checked)} checks hold")
+        for one in failed:
+            echo(one.words)
+    return 1 if failed else 0
 
 
 def _predicted(model: "Bundle", given: Sequence[tuple[str, Any]]) -> "Iterator[tuple[str, Prediction | Failure]]":

@@ -1,0 +1,29 @@
+"""The lab: questions to a model and to its training, from Python. Names are imported when they are first used."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from leaven.lab.answers import predictions as predictions
+    from leaven.lab.curves import smallest_flip as smallest_flip
+    from leaven.lab.curves import vary as vary
+    from leaven.lab.edits.edited import edit as edit
+    from leaven.lab.journal import Journal as Journal
+
+_NAMES = {
+    "Journal": "leaven.lab.journal",
+    "edit": "leaven.lab.edits.edited",
+    "predictions": "leaven.lab.answers",
+    "smallest_flip": "leaven.lab.curves",
+    "vary": "leaven.lab.curves",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _NAMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_NAMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_NAMES])

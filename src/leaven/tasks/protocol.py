@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from leaven.formats.target import Target
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.samples import Samples
-from leaven.tasks.reports import finite
+from leaven.tasks.reports import finite, percent
 from leaven.terminal.score_text import score_text
 
 
@@ -32,6 +32,8 @@ class Prediction(ABC):
 
     most: ClassVar[int | None] = None  # how many are shown by default; None where the first one matters most
     columns: ClassVar[tuple[str, ...]] = ()  # of its rows, where there may be none
+    are_shares: ClassVar[bool] = True  # its numbers are shares of one, which differ by points
+    has_places: ClassVar[bool] = False  # it says where in the image something is
 
     @abstractmethod
     def describe(self, top: int) -> str:
@@ -59,6 +61,33 @@ class Prediction(ABC):
     def drawn(self, image: Image.Image) -> Image.Image | None:
         """A copy of the image with what was found; None where that has no place in the image."""
         return None
+
+    # -- compared with another
+
+    @property
+    @abstractmethod
+    def answer(self) -> str:
+        """The answer in a word or a few, as a check expects it."""
+
+    @abstractmethod
+    def numbers(self) -> dict[str, float]:
+        """The numbers behind the answer, by name."""
+
+    def shown_number(self, name: str, number: float) -> str:
+        """One of the numbers, or a difference of two, for a person."""
+        return percent(number)
+
+    def is_same(self, other: "Prediction") -> bool:
+        """Whether another prediction gives the same answer."""
+        return self.answer == other.answer
+
+    def is_answer(self, expected: str) -> bool:
+        """Whether this is the expected answer; a Failure for words that can't be an answer."""
+        return self.answer == expected
+
+    def agreement(self, other: Any) -> str:
+        """How far a prediction of the same kind for the same image agrees, in words; empty if `is_same` says it all."""
+        return ""
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from leaven.bundle.inputs.tables import table_of, table_to_json
 from leaven.formats.tables import layout_like, open_table
 from leaven.formats.target import Known, Target
 from leaven.runtime.data.datasets import Dataset, table
+from leaven.runtime.failures import Failure
 from leaven.sources.columns import ImageColumn
 from leaven.tasks.protocol import Task
 
@@ -156,6 +157,16 @@ class Images(InputKind):
         (column,) = tuple(columns[:1]) or self.columns[:1] or ("image",)
         images, problems = find_images(arguments, self._column(column), self.layout, root)
         return Meant(list(images.items()), problems, len(images) == len(arguments) == 1)
+
+    def named(self, names: Sequence[str], folder: Path) -> str:
+        if len(names) != 1:
+            raise Failure("expected one image, got several names")
+        return str(folder / names[0])
+
+    def name_in(self, folder: Path, given: Any) -> Any:
+        if not isinstance(given, str | os.PathLike) or not os.path.exists(given):
+            return given
+        return Path(os.path.relpath(given, folder)).as_posix()
 
     def shortened(self, name: str, width: int) -> str:
         """The end of a path says more than its beginning."""

@@ -142,6 +142,14 @@ class InputKind(ABC):
         table start in `root`, None: in its folder."""
 
     @abstractmethod
+    def named(self, names: Sequence[str], folder: Path) -> Any:
+        """The input that these words in a file of this folder mean: the path of an image, or a text."""
+
+    @abstractmethod
+    def name_in(self, folder: Path, given: Any) -> Any:
+        """The same input as a file in this folder has to name it."""
+
+    @abstractmethod
     def shortened(self, name: str, width: int) -> str:
         """The name of an input, in not more than so many characters."""
 

@@ -116,6 +116,12 @@ class Texts(InputKind):
         texts, problems = find_texts(arguments, self.parts, tuple(columns) or self._columns, self.layout)
         return Meant([(in_one_line(text), text) for text in texts], problems, len(texts) == 1)
 
+    def named(self, names: Sequence[str], folder: Path) -> Text:
+        return names[0] if len(names) == 1 else tuple(names)
+
+    def name_in(self, folder: Path, given: Any) -> Any:
+        return given
+
     def shortened(self, name: str, width: int) -> str:
         """The beginning of a text says more than its end."""
         return name if len(name) <= width else name[: width - 1] + "…"

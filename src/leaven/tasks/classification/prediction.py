@@ -48,6 +48,13 @@ class Prediction(protocol.Prediction):
         ranked = [{"label": label, "confidence": share} for label, share in self.top(top)]
         return {"label": self.label, "confidence": self.confidence, "top": ranked}
 
+    @property
+    def answer(self) -> str:
+        return self.label
+
+    def numbers(self) -> dict[str, float]:
+        return dict(zip(self.classes, self.probabilities.tolist(), strict=True))
+
     def __repr__(self) -> str:
         others = ", ".join(f"{label} {percent(share)}" for label, share in self.top(SHOWN)[1:])
         return f"<Prediction: {self.label} {percent(self.confidence)}{f'; {others}' if others else ''}>"

@@ -16,14 +16,12 @@ from leaven.pictures.objects import Mark, draw_objects
 from leaven.tasks import protocol
 from leaven.tasks.detection.masks import bitmap
 from leaven.tasks.detection.metrics import SCORES, MeanAP, compared
-from leaven.tasks.detection.prediction import Prediction, mark, predictions
+from leaven.tasks.detection.prediction import OVERLAP, Prediction, mark, predictions
 from leaven.tasks.detection.samples import FIRST, counted, tensors_of
 from leaven.tasks.detection.target import Categories, Objects
 from leaven.tasks.guesses import nothing_found, nothing_right
 from leaven.tasks.protocol import Case, Plot, Table
 from leaven.tasks.reports import score_rows, table_lines
-
-OVERLAP = 0.5  # of the boxes of an object that was found with its own
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,6 +16,7 @@ from leaven.tasks.detection.target import Box, Categories
 from leaven.tasks.reports import percent, share_lines
 
 THRESHOLD = 0.5  # confidence from which objects are reported
+OVERLAP = 0.5  # intersection over union from which boxes are those of one object
 _EDGES = ("left", "top", "right", "bottom")
 
 
@@ -48,6 +50,7 @@ class Prediction(protocol.Prediction):
     threshold: float = THRESHOLD
     most: ClassVar[int] = 100
     columns: ClassVar[tuple[str, ...]] = ("label", "score", *_EDGES)
+    has_places: ClassVar[bool] = True
 
     def above(self, threshold: float | None = None) -> list[Detection]:
         least = self.threshold if threshold is None else threshold
@@ -96,6 +99,31 @@ class Prediction(protocol.Prediction):
         width, height = self.size
         return {"width": width, "height": height, "objects": [one.to_json() for one in self.above()[:top]]}
 
+    # -- compared with another
+
+    @property
+    def answer(self) -> str:
+        return counted(dict(sorted(self.counts.items())))
+
+    def numbers(self) -> dict[str, float]:
+        """The confidence in the most certain object of each category."""
+        best: dict[str, float] = {}
+        for one in self.every:
+            best.setdefault(one.label, one.score)
+        return best
+
+    def agreement(self, other: "Prediction") -> str:
+        own, others = self.above(), other.above()
+        if not own and not others:
+            return "no object in both"
+        left = list(others)
+        for one in own:
+            near = max(left, key=partial(_overlap, one), default=None)
+            if near is not None and _overlap(one, near) >= OVERLAP:
+                left.remove(near)
+        both = len(others) - len(left)
+        return f"{both} of {len(own) + len(left)} objects are in both (same category, boxes overlap by half)"
+
     def __repr__(self) -> str:
         return f"<Prediction: {counted(self.counts)}>"
 
@@ -118,6 +146,17 @@ def _prediction(output: Mapping[str, Any], target: Categories) -> Prediction:
         if FIRST <= label < FIRST + len(target.names)
     ]
     return Prediction(tuple(sorted(found, key=lambda one: -one.score)), output["size"])
+
+
+def _overlap(one: Detection, other: Detection) -> float:
+    """The intersection over union of two boxes; 0 for objects of different categories."""
+    if one.label != other.label:
+        return 0.0
+    pairs = list(zip(one.box, other.box, strict=True))
+    sides = [min(pairs[at + 2]) - max(pairs[at]) for at in (0, 1)]
+    both = max(0.0, sides[0]) * max(0.0, sides[1])
+    areas = [(box[2] - box[0]) * (box[3] - box[1]) for box in (one.box, other.box)]
+    return both / (sum(areas) - both) if both else 0.0
 
 
 def _edges(box: Box) -> str:

@@ -11,6 +11,7 @@ from leaven.tasks.multilabel.target import LabelSet
 from leaven.tasks.reports import largest_first, percent, share_lines
 
 THRESHOLD = 0.5
+NONE = "no label"  # in place of labels
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -65,9 +66,20 @@ class Prediction(protocol.Prediction):
 
         return {"labels": ranked(self.above(self.threshold)), "top": ranked(self.top(top))}
 
+    @property
+    def answer(self) -> str:
+        return self.separator.join(sorted(self.labels)) or NONE
+
+    def numbers(self) -> dict[str, float]:
+        return dict(zip(self.names, self.probabilities.tolist(), strict=True))
+
+    def is_answer(self, expected: str) -> bool:
+        """The labels may be in any order."""
+        return sorted(filter(None, map(str.strip, expected.split(self.separator)))) == sorted(self.labels or [NONE])
+
     def __repr__(self) -> str:
         found = ", ".join(f"{name} {percent(share)}" for name, share in self.above(self.threshold))
-        return f"<Prediction: {found or 'no label'}>"
+        return f"<Prediction: {found or NONE}>"
 
 
 def predictions(outputs: Tensor, target: LabelSet) -> list[Prediction]:

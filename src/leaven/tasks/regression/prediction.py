@@ -1,16 +1,21 @@
 """The prediction of a regression model for one image."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
+from leaven.runtime.failures import Failure
 from leaven.tasks import protocol
 from leaven.tasks.regression.target import Quantities
 from leaven.terminal.visible import visible
+
+SAME = 0.1  # standard deviations in training by which numbers may differ and be the same answer
+_NUMBER = r"[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?"
 
 
 @dataclass(frozen=True, repr=False)
@@ -19,6 +24,7 @@ class Prediction(protocol.Prediction):
 
     values: Mapping[str, float]
     spread: Mapping[str, float] = field(default_factory=dict, compare=False)
+    are_shares: ClassVar[bool] = False
 
     @property
     def value(self) -> float:
@@ -44,6 +50,38 @@ class Prediction(protocol.Prediction):
 
     def to_json(self, top: int) -> dict[str, Any]:
         return {"values": dict(self.values)}
+
+    # -- compared with another
+
+    @property
+    def answer(self) -> str:
+        cells = self._cells(6)
+        return ", ".join(cells.values() if len(cells) == 1 else (f"{name} {number}" for name, number in cells.items()))
+
+    def numbers(self) -> dict[str, float]:
+        return dict(self.values)
+
+    def shown_number(self, name: str, number: float) -> str:
+        return digits(number, self.spread.get(name, 1.0))
+
+    def is_same(self, other: protocol.Prediction) -> bool:
+        """Every number differs by at most a tenth of its standard deviation in training."""
+        return isinstance(other, Prediction) and all(
+            self._is_near(name, value, value) for name, value in other.values.items()
+        )
+
+    def is_answer(self, expected: str) -> bool:
+        """The number, or each by its name, is about the same, or in a range: `34.2`, `30 to 40`, `age 30 to 40`."""
+        names = "|".join(re.escape(name) for name in sorted(self.values, key=len, reverse=True))
+        form = rf"(?:({names})\s+)?({_NUMBER})(?:\s+to\s+({_NUMBER}))?"
+        if not re.fullmatch(rf"{form}(?:,\s*{form})*", expected):
+            raise Failure(f"“{expected}” is not a number", 'expect a number or a range: `is 34.2`, `is "30 to 40"`')
+        found = [(one[1] or next(iter(self.values)), one[2], one[3] or one[2]) for one in re.finditer(form, expected)]
+        return all(self._is_near(name, float(low), float(high)) for name, low, high in found)
+
+    def _is_near(self, name: str, low: float, high: float) -> bool:
+        slack = SAME * self.spread.get(name, 0.0)
+        return low - slack <= self.values.get(name, math.nan) <= high + slack
 
     def __repr__(self) -> str:
         return f"<Prediction: {', '.join(map(' '.join, self._cells(6).items()))}>"

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from PIL import Image
@@ -15,6 +15,7 @@ from leaven.tasks.segmentation.overlay import overlay, unmarked, with_legend
 from leaven.tasks.segmentation.target import MaskClasses
 
 LEAST = 0.0005  # share of an image from which a class is shown
+PRESENT = 0.01  # share from which it is part of the answer
 
 
 class Prediction(protocol.Prediction):
@@ -22,6 +23,8 @@ class Prediction(protocol.Prediction):
 
     `prediction.mask` is an array of numbers of classes, `prediction.shares` says how much of the image each class has.
     """
+
+    has_places: ClassVar[bool] = True
 
     def __init__(self, target: MaskClasses, mask: np.ndarray) -> None:
         self.target = target
@@ -60,6 +63,21 @@ class Prediction(protocol.Prediction):
 
     def to_json(self, top: int) -> dict[str, Any]:
         return {"size": list(self.mask.shape[::-1]), "shares": dict(self.shares)}
+
+    # -- compared with another
+
+    @property
+    def answer(self) -> str:
+        """The classes with at least a hundredth of the pixels, by name."""
+        return ", ".join(sorted(name for name, share in self.shares.items() if share >= PRESENT))
+
+    def numbers(self) -> dict[str, float]:
+        return dict(self.shares)
+
+    def agreement(self, other: Any) -> str:
+        if self.mask.shape != other.mask.shape or self.target.names != other.target.names:
+            return ""
+        return f"{percent(float((self.mask == other.mask).mean()))} of the pixels have the same class"
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{name} {percent(share)}" for name, share in self._largest(3))

@@ -1,0 +1,227 @@
+"""`leaven tinker`: what changes of a photo or a text do to the answers of models."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from leaven.cli.bundle import reports_failures
+from leaven.cli.printing import echo, echo_json
+from leaven.terminal import status_line
+
+if TYPE_CHECKING:
+    from leaven.lab.answers import Answers
+    from leaven.lab.curves import Curves
+    from leaven.lab.edits.edited import Edited
+    from leaven.lab.subject import Subject
+
+_PATH = click.Path(path_type=Path)
+_EDITS = "leaven.tinker.edits"  # in the context: the edits in the order in which they were typed
+
+# The options of edits: name, metavar, help. They are those of the table in `lab/edits`, which needs torch.
+IMAGE_EDITS = (
+    ("brightness", "FACTOR", "Darker (below 1) or brighter."),
+    ("contrast", "FACTOR", "Less (below 1) or more contrast."),
+    ("saturation", "FACTOR", "Paler (below 1) or stronger colours."),
+    ("hue", "SHIFT", "Other colours: -0.5 to 0.5."),
+    ("blur", "PIXELS", "Blur by a Gaussian of that radius."),
+    ("sharpen", "AMOUNT", "Sharper edges."),
+    ("noise", "DEVIATION[,SEED]", "Gaussian noise, as a share of the range of a pixel."),
+    ("rotate", "DEGREES", "Rotate counter-clockwise."),
+    ("shift", "X[,Y]", "Move right and down, by shares of width and height."),
+    ("scale", "FACTOR", "Enlarge (above 1) or shrink within the frame."),
+    ("crop", "SHARE[,X,Y]", "Crop to that share of width and height, around a point."),
+    ("pad", "PIXELS", "Add a black border."),
+    ("jpeg", "QUALITY", "Compress as JPEG, 1 to 100."),
+    ("resolution", "SHARE", "Fewer pixels: shrink to that share, and enlarge again."),
+    ("grey", "", "Remove the colours."),
+    ("cover", "LEFT,TOP,WIDTH,HEIGHT", "Cover a rectangle, in shares."),
+    ("paste", "FILE[,LEFT,TOP,WIDTH]", "Put another image on top, in shares."),
+)
+TEXT_EDITS = (
+    ("replace", "OLD=NEW", "Replace words."),
+    ("misspell", "WORD[,SEED]", "Swap two letters of a word."),
+    ("swap", "WORD", "Swap a word with the next one."),
+    ("drop", "WORD", "Leave out a word, or the one at that place (3)."),
+    ("case", "CASE", "Other letters: lower, upper or title."),
+    ("negate", "", "Negate the first verb (English)."),
+)
+
+
+def _edit_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Adds an option for each edit, which may be repeated; their order is kept."""
+    for name, metavar, help in reversed((*IMAGE_EDITS, *TEXT_EDITS)):
+        takes = {"metavar": metavar} if metavar else {"is_flag": True, "flag_value": "true", "type": str}
+        command = click.option(
+            f"--{name}", multiple=bool(metavar), expose_value=False, callback=_note, help=help, **takes
+        )(command)
+    return command
+
+
+def _note(context: click.Context, option: click.Parameter, value: Any) -> None:
+    """Keep the values of an option for `_typed_edits`; click calls this in the order of the command line."""
+    values = value if isinstance(value, tuple) else (value,) if value else ()
+    context.meta.setdefault(_EDITS, []).extend((str(option.name), each) for each in values)
+
+
+def _typed_edits(typed: Sequence[tuple[str, str]]) -> list[Any]:
+    from leaven.lab.edits.kinds import make_edit
+
+    return [make_edit(name, _values(name, value)) for name, value in typed]
+
+
+def _values(name: str, value: str) -> Any:
+    """The arguments of an edit from its option: `0.1,0.2`, `good=bad`, `cat.png,0.5,0.5`."""
+    if name == "replace":
+        old, equals, new = value.partition("=")
+        return (old, new) if equals else (value,)
+    if name in ("grey", "negate"):
+        return True
+    return tuple(map(_number_or_text, value.split(",")))
+
+
+def _number_or_text(value: str) -> Any:
+    try:
+        return int(value)
+    except ValueError:
+        pass
+    try:
+        return float(value)
+    except ValueError:
+        return value
+
+
+@click.command()
+@click.argument("model")
+@click.argument("inputs", nargs=-1, required=True, metavar="INPUT...")
+@click.option("--with", "others", multiple=True, metavar="MODEL", help="Ask this model, too.")
+@click.option("--top", default=5, show_default=True, type=click.IntRange(1, 100), help="How many numbers to print.")
+@_edit_options
+@click.option("--sweep", metavar="EDIT[=LOW:HIGH]", help="Vary an edit: where does the answer flip?")
+@click.option("--steps", type=click.IntRange(2, 1000), default=21, show_default=True, help="Values of a sweep.")
+@click.option("--flip", "finds_flip", is_flag=True, help="Search the smallest edit that changes the answer.")
+@click.option("-o", "--output", type=_PATH, help="Write the changed image, or the plot of a sweep.")
+@click.option("--python", "as_python", is_flag=True, help="Print the same as Python.")
+@click.option("--save-check", type=_PATH, metavar="FILE", help="Add a check: the edits don't change the answer.")
+@click.option("--journal", type=_PATH, metavar="FILE", help="Note question and answer, to be replayed.")
+@click.option("--json", "as_json", is_flag=True, help="Print JSON.")
+@click.option("--trust-code", is_flag=True, help="Run the Python code in the bundle, or in the run.")
+@reports_failures
+def tinker(
+    model: str,
+    inputs: tuple[str, ...],
+    others: tuple[str, ...],
+    top: int,
+    sweep: str | None,
+    steps: int,
+    finds_flip: bool,
+    output: Path | None,
+    as_python: bool,
+    save_check: Path | None,
+    journal: Path | None,
+    as_json: bool,
+    trust_code: bool,
+) -> int:
+    """Change a photo or a text, and see what a model answers.
+
+    MODEL is a bundle, a run or the name of a published model, INPUT an image or a text (two for a model of pairs).
+    Edits are applied in the order in which they are typed; each may be repeated. Differences are in points: from 81 %
+    to 63 % are 18.
+
+    \b
+    For example:
+        leaven tinker efficientnet_lite0 photo.jpg --brightness 0.5 --rotate 10
+        leaven tinker runs/a photo.jpg --pad 8 --with runs/b
+        leaven tinker dogs.bundle photo.jpg --sweep rotate=-45:45 -o rotate.png
+        leaven tinker reviews.bundle "A good film." --replace good=bad
+        leaven tinker dogs.bundle photo.jpg --flip
+    """
+    from leaven.lab.edits.edited import Edited
+    from leaven.lab.subject import Subject
+
+    if sweep is not None and finds_flip:
+        raise click.UsageError("--sweep and --flip are different questions; ask one at a time")
+    if save_check is not None and (sweep is not None or finds_flip):
+        raise click.UsageError("--save-check saves the answer to edits; leave out --sweep and --flip")
+    typed: list[tuple[str, str]] = click.get_current_context().meta.get(_EDITS, [])
+    given = Edited(inputs[0] if len(inputs) == 1 else inputs, tuple(_typed_edits(typed)))
+    with status_line.doing(f"loading {model}…"):
+        subjects = [Subject(word, trust_code=trust_code) for word in (model, *others)]
+        for one in subjects:
+            _ = one.model
+    answer = _answered(subjects, given, sweep=sweep, steps=steps, finds_flip=finds_flip, top=top, journal=journal)
+    if answer is None:
+        echo("null" if as_json else f"no single edit changes the answer of {model}")
+        return 0
+    if as_json:
+        echo_json(answer.to_json())
+    elif as_python:
+        echo(answer.as_python(), nl=False)
+    else:
+        echo(str(answer))
+        if recipe := answer.as_recipe():
+            echo(f"\nto train for it, in the data block: train {recipe}")
+    if output is not None:
+        _write(output, answer)
+    if save_check is not None:
+        from leaven.lab.checks import save_check as save
+
+        echo(f"{save_check}: {save(answer, save_check).words}", err=True)
+    return 0
+
+
+def _answered(
+    subjects: "list[Subject]",
+    given: "Edited",
+    *,
+    sweep: str | None,
+    steps: int,
+    finds_flip: bool,
+    top: int,
+    journal: Path | None,
+) -> Any:
+    """The answers, the curves of a sweep, or the smallest flip."""
+    from leaven.lab.journal import CALLS, Journal
+
+    options: dict[str, Any] = {"k": top}
+    call = "vary" if sweep is not None else "smallest_flip" if finds_flip else "predictions"
+    if sweep is not None:
+        name, between = _range(sweep)
+        options |= {"name": name, "between": between, "steps": steps}
+    elif finds_flip:
+        options = {}
+    if journal is not None:
+        return Journal(journal).ask(call, subjects, given, **options)
+    return CALLS[call][0](subjects, given, **options)
+
+
+def _range(sweep: str) -> tuple[str, tuple[float, float] | None]:
+    """The edit that is varied, and between which values: `rotate=-45:45`."""
+    name, equals, between = sweep.partition("=")
+    if not equals:
+        return name, None
+    low, colon, high = between.partition(":")
+    try:
+        if not colon or float(low) >= float(high):
+            raise ValueError
+    except ValueError:
+        raise click.UsageError(f"--sweep {sweep}: a range is written LOW:HIGH, such as {name}=0.2:1.5") from None
+    return name, (float(low), float(high))
+
+
+def _write(file: Path, answer: "Answers | Curves") -> None:
+    from leaven.files.atomic_files import write_bytes
+    from leaven.pictures.figure import CantDraw
+    from leaven.runtime.failures import Failure
+
+    if file.suffix.lower() != ".png":
+        raise click.UsageError(f"{file} must end in .png")
+    try:
+        write_bytes(file, answer.picture())
+    except CantDraw as problem:
+        raise Failure(str(problem)) from None
+    except OSError as problem:
+        raise Failure(f"can't write {file}: {problem.strerror}") from None
+    echo(f"wrote {os.path.relpath(file)}", err=True)
