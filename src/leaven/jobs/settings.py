@@ -13,7 +13,6 @@ The project's file is the nearest `leaven.toml` in the current folder or above i
 import os
 import re
 import socket
-import sys
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -198,14 +197,10 @@ def user_file() -> Path:
         if not file.exists() or file.is_dir():
             raise SettingsError(f"{CONFIG} is `{given}`, which is not a file")
         return file
-    if sys.platform == "win32":
-        return Path(os.environ.get("APPDATA") or Path.home()) / "leaven" / "config.toml"
     xdg = os.environ.get("XDG_CONFIG_HOME", "")
     return (Path(xdg) if os.path.isabs(xdg) else Path.home() / ".config") / "leaven" / "config.toml"
 
 
 def _data_folder() -> Path:
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home()) / "leaven"
     xdg = os.environ.get("XDG_DATA_HOME", "")
     return (Path(xdg) if os.path.isabs(xdg) else Path.home() / ".local" / "share") / "leaven"

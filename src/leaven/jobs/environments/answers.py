@@ -12,6 +12,15 @@ Answer = TypeVar("Answer")
 _SHOWN = 200  # characters of an answer that can't be understood
 
 
+class Rejected(Exception):
+    """An engine that is asked over HTTP rejects a request."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+
+
 class CachedAnswer(Generic[Answer]):
     """The answer to a question that costs an engine something, kept for some seconds."""
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from leaven.jobs.environments.answers import not_understood, rows, table, tables
+from leaven.jobs.environments.answers import Rejected, not_understood, rows, table, tables
 from leaven.jobs.environments.environment import Check, Refused, Task, Unreachable
 from leaven.jobs.environments.following import PREFIX, EngineEnvironment, EngineStatus, NotYet
 from leaven.jobs.environments.keys import Form
@@ -56,7 +56,7 @@ class Kubernetes(EngineEnvironment):
         kind = _JOBSETS if body["kind"] == "JobSet" else _JOBS
         try:
             self._objects("create", kind, body, **_STRICTLY)
-        except _Rejected as rejected:
+        except Rejected as rejected:
             if rejected.status == 403 and _QUOTA in rejected.text:
                 raise NotYet(f"a quota of the namespace is used up (Kubernetes: {rejected.text})") from None
             if rejected.status != 409:  # it exists: a crash came after it was created
@@ -73,7 +73,7 @@ class Kubernetes(EngineEnvironment):
         for kind in (_JOBS, _JOBSETS):
             try:
                 self._objects("delete", kind, PREFIX + attempt, propagation_policy="Background")
-            except _Rejected as rejected:
+            except Rejected as rejected:
                 if rejected.status != 404:
                     raise Unreachable(rejected.text) from None
 
@@ -102,7 +102,7 @@ class Kubernetes(EngineEnvironment):
         """The objects of a list; none where a cluster may not have such."""
         try:
             answer = ask()
-        except _Rejected as rejected:
+        except Rejected as rejected:
             if rejected.status == 404 and may_be_missing:
                 return []
             raise Unreachable(rejected.text) from None
@@ -117,13 +117,13 @@ class Kubernetes(EngineEnvironment):
             about = {"field_selector": f"type=Warning,involvedObject.name={name}"}
             try:
                 answer = self._call("CoreV1Api", "list_namespaced_event", self._namespace, **about)
-            except _Rejected:
+            except Rejected:
                 return []
             events += rows(answer.get("items"))
         return events
 
     def _call(self, api: str, call: str, *given: Any, **more: Any) -> dict[str, Any]:
-        """The answer to a call; `_Rejected` where the server rejects it, `Unreachable` for any other failure."""
+        """The answer to a call; `Rejected` where the server rejects it, `Unreachable` for any other failure."""
         try:
             from kubernetes import client
             from kubernetes.client.exceptions import ApiException
@@ -135,7 +135,7 @@ class Kubernetes(EngineEnvironment):
             method = getattr(getattr(client, api)(self._api), call)
             text = method(*given, _request_timeout=self._timeout, _preload_content=False, **more).data
         except ApiException as problem:
-            rejected = _Rejected(int(problem.status or 0), _message(problem))
+            rejected = Rejected(int(problem.status or 0), _message(problem))
             if rejected.status >= 500 or not rejected.status or rejected.status in _ASK_AGAIN:
                 raise Unreachable(rejected.text) from None
             raise rejected from None
@@ -199,7 +199,7 @@ class Kubernetes(EngineEnvironment):
         }
         try:
             answer = self._call("AuthorizationV1Api", "create_self_subject_access_review", body)
-        except _Rejected as rejected:
+        except Rejected as rejected:
             return Check(f"permission to {verb} {what}", False, rejected.text)
         is_allowed = bool(table(answer.get("status")).get("allowed"))
         help = "" if is_allowed else f"ask for a role that may {verb} {what} in namespace {self._namespace}"
@@ -215,7 +215,7 @@ class Kubernetes(EngineEnvironment):
             return Check("shared folder", False, f"{self._attempts.parent} is not in {mount}", help)
         try:
             self._call("CoreV1Api", "read_namespaced_persistent_volume_claim", claim, self._namespace)
-        except _Rejected as rejected:
+        except Rejected as rejected:
             return Check(f"claim {claim}", False, rejected.text, f"create it in namespace {self._namespace}")
         return Check(f"claim {claim}", True, f"mounted as {mount}")
 
@@ -223,20 +223,11 @@ class Kubernetes(EngineEnvironment):
         kind = str(self._settings.get("gpu") or "nvidia.com/gpu")
         try:
             nodes = rows(self._call("CoreV1Api", "list_node").get("items"))
-        except _Rejected:
+        except Rejected:
             return Check("GPUs", True, "not known: no permission to list nodes")
         counts = [str(table(table(node.get("status")).get("allocatable")).get(kind, "")) for node in nodes]
         count = sum(int(count) for count in counts if count.isdecimal())
         return Check("GPUs", True, str(count) if count else "none: programs use the CPU")
-
-
-class _Rejected(Exception):
-    """The server refuses something."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-        self.text = text
 
 
 def _message(problem: Any) -> str:

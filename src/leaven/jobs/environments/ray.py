@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
-from leaven.jobs.environments.answers import not_understood, table, tables
+from leaven.jobs.environments.answers import Rejected, not_understood, table, tables
 from leaven.jobs.environments.environment import Check, Refused, Task, Unreachable
 from leaven.jobs.environments.following import PREFIX, EngineEnvironment, EngineStatus
 from leaven.jobs.environments.keys import Form
@@ -58,9 +58,9 @@ class Ray(EngineEnvironment):
             body |= {"entrypoint_memory": needs.memory} if needs.memory else {}
         try:
             self._request("/api/jobs/", {**body, "entrypoint": shlex.join(command)})
-        except _Rejected as rejected:
+        except Rejected as rejected:
             if "already exists" not in rejected.text:  # else a crash came after it was submitted
-                raise Refused(f"Ray refuses it: {rejected.last_line}") from None
+                raise Refused(f"Ray refuses it: {_last_line(rejected.text)}") from None
         self._statuses.forget()
         return native
 
@@ -68,8 +68,8 @@ class Ray(EngineEnvironment):
         """The jobs of the cluster that are attempts."""
         try:
             rows = tables(self.engine, self._request("/api/jobs/"))
-        except _Rejected as rejected:
-            raise Unreachable(rejected.last_line) from None
+        except Rejected as rejected:
+            raise Unreachable(_last_line(rejected.text)) from None
         ids = [(row.get("submission_id"), row) for row in rows]
         ours = [(id.removeprefix(PREFIX), row) for id, row in ids if isinstance(id, str) and id.startswith(PREFIX)]
         return {attempt: status_of(row) for attempt, row in ours}
@@ -77,11 +77,11 @@ class Ray(EngineEnvironment):
     def _end(self, attempt: str) -> None:
         try:
             self._request(f"/api/jobs/{PREFIX}{attempt}/stop", {})
-        except _Rejected as problem:
-            raise Unreachable(problem.last_line) from None
+        except Rejected as rejected:
+            raise Unreachable(_last_line(rejected.text)) from None
 
     def _request(self, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """The answer of the dashboard; `_Rejected` where it rejects the request, else `Unreachable`."""
+        """The answer of the dashboard; `Rejected` where it rejects the request, else `Unreachable`."""
         request = urllib.request.Request(self._address + path, headers={"Content-Type": "application/json"})
         if token := os.environ.get("RAY_AUTH_TOKEN"):
             request.add_header("Authorization", f"Bearer {token}")
@@ -91,9 +91,9 @@ class Ray(EngineEnvironment):
             with urllib.request.urlopen(request, timeout=self._timeout) as answer:
                 text = answer.read()
         except urllib.error.HTTPError as problem:
-            rejected = _Rejected(problem.read().decode(errors="replace"))
+            rejected = Rejected(problem.code, problem.read().decode(errors="replace"))
             if problem.code >= 500 and "already exists" not in rejected.text:
-                raise Unreachable(f"{self._address}: {rejected.last_line}") from None
+                raise Unreachable(f"{self._address}: {_last_line(rejected.text)}") from None
             raise rejected from None
         except (OSError, ValueError, http.client.HTTPException) as problem:
             raise Unreachable(f"{self._address}: {getattr(problem, 'reason', problem)}") from None
@@ -115,17 +115,9 @@ class Ray(EngineEnvironment):
         yield Check("Python", True, self._python if is_set else "`python`, as the workers find it")
 
 
-class _Rejected(Exception):
-    """Ray refuses something."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
-    @property
-    def last_line(self) -> str:
-        """The error without its traceback."""
-        return next((line for line in reversed(self.text.strip().splitlines()) if line.strip()), "it does not say why")
+def _last_line(text: str) -> str:
+    """An error without its traceback."""
+    return next((line for line in reversed(text.strip().splitlines()) if line.strip()), "it does not say why")
 
 
 def status_of(row: Mapping[str, Any]) -> EngineStatus:

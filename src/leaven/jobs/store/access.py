@@ -3,6 +3,7 @@
 import hashlib
 import json
 import os
+import pwd
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -35,10 +36,6 @@ def in_parts(ids: Sequence[int]) -> Iterator[Sequence[int]]:
 
 def process_owner() -> str:
     """The user as whom this process runs."""
-    if not hasattr(os, "geteuid"):
-        return os.environ.get("USERNAME", "")
-    import pwd
-
     try:
         return pwd.getpwuid(os.geteuid()).pw_name
     except KeyError:

@@ -35,7 +35,7 @@ def prepare_file(file: Path) -> None:
             os.close(os.open(file, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
     except OSError as problem:
         raise StoreError(f"can't create the store {file}: {problem.strerror}", "set LEAVEN_JOBS") from None
-    for place in (file, file.parent) if hasattr(os, "geteuid") else ():
+    for place in (file, file.parent):
         about = place.stat()
         if about.st_uid != os.geteuid():
             raise StoreError(f"{place} belongs to another user", _TEAM)
