@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree
 from torchmetrics import Metric
 
-from leaven.runtime.data.batches import Split
+from leaven.runtime.data.batches import Batches
 from leaven.runtime.model.modes import evaluating
 from leaven.runtime.run.length import QUICK_BATCHES
 from leaven.runtime.run.placed_model import whole
@@ -80,7 +80,7 @@ class Evaluate:
         self,
         run: Run,
         model: nn.Module,
-        split: Split,
+        split: Batches,
         metrics: Metrics,
         criterion: Criterion | None = None,
         step: EvalStep | None = None,

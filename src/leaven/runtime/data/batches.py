@@ -140,8 +140,9 @@ class Data:
         dataset, parts = self.dataset, (self.split.train, self.split.val, self.split.test)
         if isinstance(dataset, StreamDataset):
             return {"outputs": list(self.target.names), **counts}
-        samples = (_identity_of(dataset, index) for part in parts for index in part.data)
-        return data_fingerprint.of_samples(self.target.names, counts, samples)
+        values = [""] * len(dataset) if dataset.values is None else dataset.values
+        names = (f"{os.path.basename(dataset.name(index))}\0{values[index]}" for part in parts for index in part.data)
+        return data_fingerprint.of_samples(self.target.names, counts, names)
 
     def with_splits(self, splits: Mapping[str, "Split"]) -> "Data":
         """The same data with other batches of some splits."""
@@ -198,23 +199,14 @@ def _measured_workers(reader: BatchReader) -> int:
     return most if seconds >= QUICKLY else 0
 
 
-class Split(Protocol):
-    """One of train, val and test. Only train is shuffled, differently in every epoch."""
+class Batches(Protocol):
+    """Samples that can be measured: those of a split, or the features of their images."""
 
     name: str
     batch_size: int
     target: Target
 
     def __len__(self) -> int: ...
-
-    def class_counts(self) -> list[int]:
-        """How many samples each class has; all 0 where only loading them would tell."""
-
-    def steps(self, world: int = 1) -> int:
-        """How many batches a process gets in an epoch, as one of `world`."""
-
-    def part(self, batch: int, rank: int, world: int) -> float:
-        """For which part of a training batch the samples count that a process gets of it (`shares.py`)."""
 
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
@@ -224,6 +216,19 @@ class Split(Protocol):
         Of train, each process gets its share of every batch; of the others, every world-th sample. Without `shuffle`,
         train is in the order of its samples, or of their lengths, and each is in one share.
         """
+
+
+class Split(Batches, Protocol):
+    """One of train, val and test. Only train is shuffled, differently in every epoch."""
+
+    def class_counts(self) -> list[int]:
+        """How many samples each class has; all 0 where only loading them would tell."""
+
+    def steps(self, world: int = 1) -> int:
+        """How many batches a process gets in an epoch, as one of `world`."""
+
+    def part(self, batch: int, rank: int, world: int) -> float:
+        """For which part of a training batch the samples count that a process gets of it (`shares.py`)."""
 
     def stages(self, epoch: int) -> list[tuple[Any, ...]]:
         """The first sample of an epoch, with what is moved with it: as it was loaded, and after each transform."""
@@ -407,12 +412,6 @@ class _Keys:
 
     def __len__(self) -> int:
         return len(self.keys)
-
-
-def _identity_of(dataset: Dataset, index: int) -> str:
-    """The name and the value of a sample."""
-    value = "" if dataset.values is None else dataset.values[index]
-    return f"{os.path.basename(dataset.name(index))}\0{value}"
 
 
 def _next(batches: Iterator[Any]) -> Any:

@@ -5,7 +5,7 @@ What happens to it afterwards is up to the transforms.
 
 import errno
 import os
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import nullcontext
 from typing import BinaryIO
 
 import numpy as np
@@ -29,7 +29,8 @@ def open_image(
     """
     name = name or (os.fspath(source) if isinstance(source, str | os.PathLike) else "the image")
     try:
-        with _stream(source) as stream, Image.open(stream) as image:
+        opened = open_regular(os.fspath(source)) if isinstance(source, str | os.PathLike) else nullcontext(source)
+        with opened as stream, Image.open(stream) as image:
             if at_least:
                 image.draft(None, (at_least, at_least))
             image.load()
@@ -40,10 +41,6 @@ def open_image(
         if isinstance(problem, OSError) and problem.errno in _NOT_THE_FILES_FAULT:
             raise
         raise BadFile(name, reason(source, problem)) from None
-
-
-def _stream(source: str | os.PathLike[str] | BinaryIO) -> AbstractContextManager[BinaryIO]:
-    return open_regular(os.fspath(source)) if isinstance(source, str | os.PathLike) else nullcontext(source)
 
 
 def convert_image(image: Image.Image, mode: str) -> Image.Image:

@@ -5,7 +5,6 @@ compares their hashes; nothing else is taken from the network.
 """
 
 import sys
-from pathlib import Path
 
 from leaven.runtime.data.datasets import Dataset, Place, opened, place
 from leaven.runtime.data.torch_datasets import made_by
@@ -55,13 +54,10 @@ def stanford_dogs(root: Place) -> Dataset:
 def _named(source: Mnist | Cifar10 | OxfordPets, name: str, size: str) -> Dataset:
     with rank_zero_first():
         if source.download and not source.is_there():
-            _download(source.path, name, size)
+            from torchvision import datasets  # takes a while to load
+
+            path = str(source.path)
+            print(f"{visible(path)} does not have {name}: it is downloaded, about {size}", file=sys.stderr)
+            with status_line.doing(""):  # torchvision shows the progress itself
+                made_by(getattr(datasets, name), {"root": path, "download": True})
     return opened(source)
-
-
-def _download(path: Path, name: str, size: str) -> None:
-    from torchvision import datasets  # takes a while to load
-
-    print(f"{visible(str(path))} does not have {name}: it is downloaded, about {size}", file=sys.stderr)
-    with status_line.doing(""):  # torchvision shows the progress itself
-        made_by(getattr(datasets, name), {"root": str(path), "download": True})

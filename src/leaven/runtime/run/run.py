@@ -19,7 +19,7 @@ from leaven.formats.run_folder import LAST, read_metrics
 from leaven.formats.split_sizes import sizes_text
 from leaven.formats.sweep_folder import CHOSEN
 from leaven.pictures.figure import is_installed
-from leaven.runtime.data.batches import Data, Split
+from leaven.runtime.data.batches import Batches, Data, Split
 from leaven.runtime.failures import Stopped, Trained
 from leaven.runtime.model.masks import apply_masks
 from leaven.runtime.run import progress
@@ -238,11 +238,11 @@ class Run:
 
     # -- scores and messages
 
-    def _evaluation_batches(self, split: Split) -> int:
+    def _evaluation_batches(self, split: Batches) -> int:
         """About how many batches a split is evaluated in."""
         return self._at_most_quick(math.ceil(len(split) / split.batch_size))
 
-    def evaluation_bar(self, split: Split) -> progress.Bar:
+    def evaluation_bar(self, split: Batches) -> progress.Bar:
         """The bar of an evaluation: that of the current epoch, or of the whole run."""
         batches = self._evaluation_batches(split)
         if split.name == "val" and self.last_phase is not None:

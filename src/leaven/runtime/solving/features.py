@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, islice
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 from torch import Tensor, nn
@@ -65,7 +65,7 @@ def _is_linear(layer: nn.Module) -> bool:
 
 @dataclass(eq=False)
 class Features:
-    """The features and targets of a split: a `Split` whose batches have features in place of images."""
+    """The features and targets of a split: batches have features in place of images."""
 
     name: str
     batch_size: int
@@ -76,27 +76,12 @@ class Features:
     def __len__(self) -> int:
         return len(self.targets)
 
-    def class_counts(self) -> list[int]:
-        return [0] * len(self.target.names)
-
-    def steps(self, world: int = 1) -> int:
-        return -(-len(range(0, len(self), world)) // max(1, self.batch_size // world))
-
-    def part(self, batch: int, rank: int, world: int) -> float:
-        return 1 / world
-
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
     ) -> Iterator[tuple[Tensor, Tensor]]:
         size = max(1, self.batch_size // world)
         own = zip(self.features[rank::world].split(size), self.targets[rank::world].split(size), strict=True)
         return islice(own, first, None)
-
-    def stages(self, epoch: int) -> list[Any]:
-        return [self.features[0]]
-
-    def close(self) -> None:
-        """Nothing is open."""
 
 
 def features_of(

@@ -50,12 +50,10 @@ class Way:
             precision = torch.autocast(first.device.type, torch.bfloat16)
         with precision:
             outputs = self.part(images)
+        if not self.is_bf16:
+            return tuple(outputs)
         dtype = first.dtype if first.is_floating_point() else torch.float32
-        return tuple(each.to(dtype) if _is_bf16(each) and self.is_bf16 else each for each in outputs)
-
-
-def _is_bf16(output: Any) -> bool:
-    return isinstance(output, Tensor) and output.dtype == torch.bfloat16
+        return tuple(each.to(dtype) if getattr(each, "dtype", None) == torch.bfloat16 else each for each in outputs)
 
 
 def ways(part: fx.GraphModule, images: ModelInputs, *, with_bf16: bool = True) -> dict[str, Way]:

@@ -70,7 +70,8 @@ class FrozenPart:
             raise NotStored(f"{type(model).__name__} computes something else in evaluation before its trainable layers")
         tried = cls._over(copied, cut, in_evaluation)
         with precision():
-            if not _are_equal(whole, tried._trial(checked, images)):
+            parts = tried._trial(checked, images)
+            if len(whole) != len(parts) or not all(map(are_same, whole, parts)):
                 raise NotStored(f"the two parts of {type(model).__name__} do not compute what the whole does")
         title = f"the frozen layers of {type(model).__name__} up to {' and '.join(tried.names)}"
         computation = Computation(title, tried.before, identity.of_part(tried.before), checked)
@@ -141,7 +142,3 @@ def _stored_form(output: Any) -> Any:
         return output
     form = Form.of(output)
     return form.as_computed(output.permute(0, *form.order).contiguous())
-
-
-def _are_equal(some: list[Tensor], others: list[Tensor]) -> bool:
-    return len(some) == len(others) and all(map(are_same, some, others))

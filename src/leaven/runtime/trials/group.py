@@ -9,8 +9,7 @@ exchanged with each turn.
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,15 +72,6 @@ class Trial:
         torch.set_grad_enabled(has_gradients)
         result, self.result = self.result, None
         return result
-
-    @contextmanager
-    def alone(self) -> Iterator[None]:
-        """What is done in the block is not done together with others."""
-        self.is_alone = True
-        try:
-            yield
-        finally:
-            self.is_alone = False
 
     def _run(self) -> None:
         torch.set_grad_enabled(True)

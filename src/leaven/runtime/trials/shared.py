@@ -158,8 +158,11 @@ def shared_frozen(
             share_weights(model, first.model, dict(stored.part.before.named_parameters()))
             return stored
     before = UserVariables()
-    with trial.alone():
+    trial.is_alone = True
+    try:
         own = store()
+    finally:
+        trial.is_alone = False
     known.append(_Stored(model, modes, own, before, UserVariables()))
     return own
 
