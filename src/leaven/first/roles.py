@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
-from itertools import islice
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -236,10 +236,10 @@ def _images(file: Path, columns: Sequence[Column], options: TableOptions) -> Ima
 def _moved(file: Path, column: Column, names: Sequence[str], options: TableOptions) -> str:
     """How to make a table of images that are here under the ends of their paths, where the table says where they were
     on another computer; empty where they are not here either."""
-    for slash in re.finditer("/", os.path.commonprefix(names)):
-        start = slash.end()
-        if _place_of([name[start:] for name in names[:TRIED]], file.parent, options.root) is not None:
-            prefix = re.sub(r"[][\\.*^$#]", r"\\\g<0>", str(column.filled[0])[:start])
+    starts = (names[0][: slash.end()] for slash in re.finditer("/", names[0]))
+    for start in takewhile(lambda start: all(name.startswith(start) for name in names), starts):
+        if _place_of([name.removeprefix(start) for name in names[:TRIED]], file.parent, options.root) is not None:
+            prefix = re.sub(r"[][\\.*^$#]", r"\\\g<0>", str(column.filled[0])[: len(start)])
             table = typed(file.with_name(f"{file.stem}_here{file.suffix}"))
             return (
                 "they are here under the ends of these paths, and a table can name them so:\n"
