@@ -28,7 +28,7 @@ from leaven.runtime.stored.checked_copy import CheckedCopy, are_same
 from leaven.runtime.stored.computing import Computation
 from leaven.runtime.stored.identity import NotStored
 from leaven.runtime.stored.split import StoredSplit
-from leaven.runtime.trials.fused import forward
+from leaven.runtime.trials.fused import forward, has_hooks
 from leaven.runtime.trials.group import current_trial
 
 Precision = Callable[[], AbstractContextManager[Any]]
@@ -50,6 +50,8 @@ class FrozenPart:
             raise NotStored(f"{type(model).__name__} has a `forward` that is not that of its class")
         if any(getattr(model, name) for name in HOOKS):
             raise NotStored(f"{type(model).__name__} has hooks, which would not run")
+        if any(map(has_hooks, model.parameters())):
+            raise NotStored("hooks of weights are code of your own, which may change frozen layers")  # and not copied
         checked = CheckedCopy(model)
         copied = checked.copy
         with precision():
