@@ -103,6 +103,14 @@ class Net(Base):
             return output * (1 + 0.01 * len(seen))
         self.body[0].register_forward_hook(hook)
 """,
+    "has a hook of a weight that changes a frozen one": """
+class Net(Base):
+    def __init__(self, classes=10):
+        super().__init__(classes)
+        self.head.weight.register_post_accumulate_grad_hook(self.drift)
+    def drift(self, weight):
+        self.body[0].weight.data.mul_(0.9)
+""",
     "can't be copied": """
 class Net(Base):
     calls = 0

@@ -227,6 +227,7 @@ def test_trials_whose_variables_can_not_be_copied_don_t_share_a_process(tmp_path
 
 
 HOOKED = """
+import torch
 from torch import nn
 
 def tenth(parameter):
@@ -237,16 +238,23 @@ class Net(nn.Module):
         super().__init__()
         self.body = nn.Sequential(nn.Conv2d(1, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
         self.head = nn.Linear(8, classes)
-        self.head.weight.register_post_accumulate_grad_hook(tenth)
 
     def forward(self, images):
         return self.head(self.body(images))
+
+class Slow(torch.optim.SGD):
+    def __init__(self, params, lr=0.1):
+        super().__init__(params, lr=lr)
+        for group in self.param_groups:
+            for weight in group["params"]:
+                weight.register_post_accumulate_grad_hook(tenth)
 """
 
 
 def test_hooks_of_gradients_are_called(tmp_path: Path) -> None:
     (tmp_path / "own.py").write_text(HOOKED)
-    (tmp_path / "r.leaven").write_text(WITH_OUTSIDE.replace("loss own.Loss()\n", ""))
+    recipe = WITH_OUTSIDE.replace("loss own.Loss()\n", "").replace("sgd(lr=lr)", "own.Slow(lr=lr)")
+    (tmp_path / "r.leaven").write_text(recipe)
     said = succeed("leaven run r.leaven --name sweep", tmp_path)
     assert "every trial runs its own layers, because hooks change their gradients" in said
     succeed("leaven run r.leaven --lr 0.2 --no-cache --name one", tmp_path)
