@@ -145,7 +145,7 @@ def _as_option(word: str, recipe: str) -> str | None:
     from leaven.messages.options import option_for_argument
     from leaven.rules.checker import check
     from leaven.statements.assemble import assemble
-    from leaven.statements.edited_options import options_of
+    from leaven.statements.options import options_of
 
     name, _, value = word.lstrip("+~").partition("=")
     source = source_or_exit(recipe)
