@@ -18,7 +18,7 @@ from leaven.messages import names as messages
 from leaven.messages.habits import is_known
 from leaven.messages.options import option_for_argument
 from leaven.statements.assemble import Assembled
-from leaven.statements.options import Options, given
+from leaven.statements.options import FLAGS, Options, given
 
 ARG_TYPES = ("int", "float", "bool", "text", "path", "choice")
 _TYPES_ELSEWHERE = by_name(
@@ -41,7 +41,7 @@ def read_args(assembled: Assembled, options: Options, scope: Scope) -> None:
     for name, statement in assembled.args.items():
         scope.args[name] = _arg(statement, texts.pop(name, None), assembled.args, scope, is_swept=name in swept)
     for name, source in texts.items():
-        flags = () if is_known(name) else ("model", "data", "checkpoint", "output", "set", "with")
+        flags = () if is_known(name) else (*FLAGS, "set", "with")
         near = lookup.nearest(name, [*assembled.args, *flags])
         whole = source.span(0, len(source.text))
         option: Fix | str | None = None

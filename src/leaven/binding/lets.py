@@ -47,7 +47,7 @@ def parts_of(value: syntax.Value) -> Iterator[tuple[syntax.Value, bool]]:
 
 
 def names_in(value: syntax.Value, wanted: Collection[str]) -> Iterator[syntax.Name]:
-    """Those of the wanted names that a value contains."""
+    """The uses of the wanted names in a value."""
     if isinstance(value, syntax.Name):
         if value.path in wanted and value.path not in SELECTOR_WORDS:
             yield value

@@ -87,7 +87,7 @@ def _read(value: syntax.Value, scope: Scope, *, modules: bool = False) -> Select
 
 
 def _joined(parts: Sequence[Selector | Unknown]) -> Selector | Unknown:
-    """All of them together, joined by halves, so that a long list does not become a deep one."""
+    """One selector for several, joined by halves, so that a long list does not become a deep tree."""
     if len(parts) == 1:
         return parts[0]
     middle = len(parts) // 2

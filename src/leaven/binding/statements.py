@@ -15,7 +15,6 @@ from leaven.catalog.values import Default, Invocation, Unknown, Written
 from leaven.language import syntax
 from leaven.messages import statements as messages
 from leaven.statements.contexts import Recognised, arguments_in_block
-from leaven.statements.defaults import default_statement
 
 
 class Statements:
@@ -90,6 +89,6 @@ def default_of(name: str, text: str = "") -> Invocation:
     card = own.read("statement", name)
     assert card is not None
     # As it is written: `split`, not `data.split`.
-    statement = bind_statement(default_statement(name, text), replace(card, name=card.bare_name), Scope())
+    statement = bind_statement(own.default_statement(name, text), replace(card, name=card.bare_name), Scope())
     assert statement is not None, f"the default of `{name}` does not fit its card"
     return replace(statement, origin=Default(""))

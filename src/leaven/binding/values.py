@@ -4,6 +4,7 @@
 type. Each error is reported once, at the smallest piece; what depends on it becomes UNKNOWN and is not mentioned again.
 """
 
+import os.path
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -152,8 +153,10 @@ class Binder:
         types = set(parameter.types)
         if "choice" in types and (text in parameter.choices or not types & {"int", "float", "bool"}):
             return self._choice(value, text, parameter)
-        if "path" in types and ("text" not in types or _names_a_file(value, text)):
-            path = FilePath(text, value.span.source.folder / text, value.span)
+        place = value.span.source.folder / text
+        # A plain string for a user's `str` becomes a path only where there is something.
+        if "path" in types and ("text" not in types or (text and os.path.exists(place))):
+            path = FilePath(text, place, value.span)
             return path if text else self.scope.add(messages.empty_path(value))
         return text if types & {"text", "any"} else self.scope.add(messages.wrong_type(value, parameter))
 
@@ -391,11 +394,3 @@ def _is_plain(value: object, types: set[str]) -> bool:
     if isinstance(value, bool):
         return "bool" in types
     return isinstance(value, int | float) and bool(types & {"int", "float"})
-
-
-def _names_a_file(value: syntax.Value, text: str) -> bool:
-    """Whether a string for a user's `str` is the path of something: a plain string must not become one."""
-    try:
-        return bool(text) and (value.span.source.folder / text).exists()
-    except (OSError, ValueError):  # too long, or with characters that no path has
-        return False

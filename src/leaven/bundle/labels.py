@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from leaven.bundle.inputs.protocol import name_of
-from leaven.formats.target import BadTarget, Target, values_of
+from leaven.formats.target import BadTarget, Target, each_sample
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.failures import Failure
 
@@ -35,7 +35,7 @@ def from_pairs(data: Any, target: Target, noun: str) -> Dataset:
 
 def _values(target: Target, given: Sequence[Any], name: Any) -> list[Any]:
     try:
-        return values_of(target, given)
+        return each_sample(target.value, given)
     except BadTarget as bad:
         raise Failure(f"{name(bad.at or 0)} {bad.fact}", bad.help) from None
 

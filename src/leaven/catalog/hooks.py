@@ -37,6 +37,6 @@ PROVIDED = {  # what a constructor can ask for by name, as a program writes it
 
 
 def hooks_in(methods: Iterable[str]) -> tuple[str, ...]:
-    """Those of a class's methods that a program calls."""
+    """The hooks among the methods of a class."""
     there = set(methods)
     return tuple(name for name in (*HOOKS, STATE_METHOD, PARAMETERS_METHOD) if name in there)

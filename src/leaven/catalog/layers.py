@@ -77,7 +77,7 @@ class Layers(Record):
         return replace(self, parameters=parameters, shapes=shapes, flops=flops, classes=classes)
 
     def _fitted_flops(self, changed: Set[str], classes: int) -> dict[str, int]:
-        """Those of a layer are proportional to its outputs; those of a module are the sum of its layers'."""
+        """The FLOPs after a layer's have changed with its outputs; those of a module are the sum of its layers'."""
         flops = dict(self.flops)
         for layer in changed & self.flops.keys():
             more = self.flops[layer] * classes // (self.classes or 1) - self.flops[layer]

@@ -30,7 +30,7 @@ def names(kind: str) -> list[str]:
 
 
 def names_at_hand(kind: str) -> list[str]:
-    """The same without waiting: those of libraries only where their index exists already."""
+    """Every bare name of that kind that is known without indexing the libraries first."""
     return names(kind) if library.installed().is_indexed() else [*own.names(kind)]
 
 

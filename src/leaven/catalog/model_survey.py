@@ -40,19 +40,14 @@ def ask(program: str, request: Mapping[str, Any], seconds: float, doing: str) ->
         return dict(kept)
     if _only_cached.get():
         return None
-    answer = _answer(program, text, seconds, doing)
-    if is_kept and not answer.get("is_unanswered"):
-        disk_cache.write_json(name, {"request": text, **answer})
-        disk_cache.keep_newest(location.user_folder() / program, _KEPT)
-    return answer
-
-
-def _answer(program: str, text: str, seconds: float, doing: str) -> dict[str, Any]:
     from leaven.catalog import process
 
     with status_line.doing(doing):
         finished = process.run(f"leaven.survey.{program}", text=text, seconds=seconds)
-    answer = disk_cache.parse_json(finished.output)
+    answer: Any = disk_cache.parse_json(finished.output)
     if finished.reason or not isinstance(answer, dict):
         return {"error": finished.reason or "the subprocess gave no answer", "is_unanswered": True}
+    if is_kept and not answer.get("is_unanswered"):
+        disk_cache.write_json(name, {"request": text, **answer})
+        disk_cache.keep_newest(location.user_folder() / program, _KEPT)
     return answer

@@ -7,7 +7,9 @@ where something is wrong.
 import json
 import re
 from collections.abc import Iterable, Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from leaven.catalog import lookup, own
 from leaven.catalog.value_text import quoted
@@ -210,14 +212,16 @@ def _model(name: str) -> Counterpart | None:
             form = found.expand(form).lower() if "transformers" not in form else form
             return Counterpart(form) if lookup.find("model", form.partition("(")[0]) else None
     if _is(_TEXT_MODEL, bare):
-        return Counterpart(f"transformers.auto({quoted(_text_model(name))}, pretrained=true)")
+        spelt = _spelt_alike(name, usual_models()) or name  # as the Hub spells it: `bert_base_uncased` has dashes there
+        return Counterpart(f"transformers.auto({quoted(spelt)}, pretrained=true)")
     return None
 
 
-def _text_model(name: str) -> str:
-    """The name of a text model as the Hub spells it, as far as it is known: `bert_base_uncased` has dashes there."""
-    usual = json.loads(Path(__file__).with_name("text_models.json").read_text(encoding="utf-8"))
-    return _spelt_alike(name, usual) or name
+@cache
+def usual_models() -> dict[str, dict[str, Any]]:
+    """The configurations of the most usual text models, by their names on the Hub."""
+    found: dict[str, dict[str, Any]] = json.loads(Path(__file__).with_name("text_models.json").read_text("utf-8"))
+    return found
 
 
 def _dataset(name: str) -> Counterpart | None:

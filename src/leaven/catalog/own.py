@@ -24,9 +24,13 @@ from leaven.catalog.traits import (
     WeightsPackage,
     as_tuples,
 )
+from leaven.language import syntax
+from leaven.language.parser import parse
+from leaven.language.source import Source, SourceKind
 
 T = TypeVar("T", bound=Traits | Parameter | Requirement | Condition | WeightsPackage)
 IN_CHANNELS = "in_channels"  # what a component gets from the one before it
+_OF_CARD = {"summary", "target", "open_ended", "exactly_one_of", "at_most_one_of"}  # the other keys are traits
 PASSED_BY_PROGRAM = {*PROVIDED, IN_CHANNELS}
 _PACKAGE = Path(__file__).parent.parent
 FOLDERS = {kind: _PACKAGE / "catalog" / f"{kind}s" for kind in KINDS} | {
@@ -66,6 +70,17 @@ def cards(kind: str) -> Iterator[Card]:
     return (card for name in names(kind) if (card := read(kind, name)) is not None)
 
 
+@cache
+def default_statement(name: str, text: str = "") -> syntax.Statement:
+    """The statement that a recipe has if it does not write one of that name: that of its card, or the given one."""
+    card = read("statement", name)
+    assert card is not None
+    text = text or card.statement.default or name.rpartition(".")[2]
+    (statement,) = parse(Source("default", text, kind=SourceKind.DEFAULT)).tree.statements
+    assert isinstance(statement, syntax.Statement)
+    return statement
+
+
 def _with_target_arguments(card: Card) -> Card:
     """A card of data whose columns are chosen by the arguments that the tasks bring along."""
     tasks = [task for task in cards("task") if task.parameters]
@@ -101,21 +116,18 @@ def read_card(text: str, kind: str, name: str, source: ClassSource | None = None
     if "hooks_only_if" in fields:
         conditions = fields["hooks_only_if"].items()
         fields["hooks_only_if"] = {hook: _make(Condition, condition, file) for hook, condition in conditions}
+    of_card = {key: fields.pop(key) for key in _OF_CARD & fields.keys()}
     return Card(
         kind=kind,
         name=fields.pop("qualified", name),
         source=fields.pop("source", "leaven"),
-        summary=fields.pop("summary"),
-        target=fields.pop("target", ""),
         friendly=name,
         parameters=parameters,
-        open_ended=fields.pop("open_ended", False),
-        exactly_one_of=fields.pop("exactly_one_of", ()),
-        at_most_one_of=tuple(fields.pop("at_most_one_of", ())),
-        reference=Reference(fields.pop("paper", ""), fields.pop("url", ""), fields.pop("year", None)),
+        reference=Reference(**{key: fields.pop(key) for key in Reference._fields if key in fields}),
         requires=_make(Requirement, requires, file) if requires else None,
         traits=_with_class(_make(BY_KIND[kind], fields, file), source),
         article=article.strip() + "\n",
+        **of_card,
     )
 
 

@@ -79,11 +79,7 @@ def search_path() -> list[str]:
     places = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if _SOURCES.name not in ("site-packages", "dist-packages"):
         places.insert(0, str(_SOURCES))
-    return [_absolute(place) for place in places if place]  # an empty one is the current folder
-
-
-def _absolute(place: str) -> str:
     try:
-        return os.path.abspath(place)
+        return [os.path.abspath(place) for place in places if place]  # an empty one is the current folder
     except OSError:  # the current folder was removed
-        return place
+        return [place for place in places if place]

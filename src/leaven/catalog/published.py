@@ -16,7 +16,7 @@ def library_model(name: str) -> Card | None:
     if os.path.basename(name) != name or name.endswith(_OF_FILES):
         return None
     cards = lookup.find("model", name)
-    if not cards or not cards[0].model.is_of_library or cards[0].model.task != "image-classification":
+    if not cards or cards[0].model.loads != "library" or cards[0].model.task != "image-classification":
         return None
     return cards[0]
 

@@ -5,6 +5,7 @@ Serves Leaven's own techniques and components (`own.py`) and the user's code (`u
 
 import ast
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from math import inf
 from typing import Any, NamedTuple
 
@@ -73,7 +74,7 @@ def _methods(
 
 
 def hook_arguments(methods: Mapping[str, ast.FunctionDef]) -> dict[str, tuple[float, float]]:
-    """With how many arguments each hook can be called, at least and at most."""
+    """The least and the largest number of arguments that each hook takes."""
     return {name: _count(methods[name]) for name in HOOKS if name in methods and not methods[name].decorator_list}
 
 
@@ -107,24 +108,18 @@ def _parameter(
     argument: ast.arg, default: ast.expr | None, values: Mapping[str, ast.expr], *, positional: bool = True
 ) -> Parameter:
     types, choices, items = _annotated(argument.annotation, values)
+    value: Any = None
+    with suppress(ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        value = ast.literal_eval(default) if default is not None else None
     return Parameter(
         argument.arg,
         type=types,
         choices=choices,
         items=items,
         required=default is None,
-        default=_constant(default),
+        default=value if isinstance(value, int | float | str | bool) else None,  # what a recipe could write
         positional=positional,
     )
-
-
-def _constant(default: ast.expr | None) -> Any:
-    """A default that a recipe could write; None for any other."""
-    try:
-        value = ast.literal_eval(default) if default is not None else None
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return None
-    return value if isinstance(value, int | float | str | bool) else None
 
 
 def _annotated(annotation: ast.expr | None, aliases: Mapping[str, ast.expr]) -> tuple[str, tuple[str, ...], str]:

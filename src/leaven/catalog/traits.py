@@ -81,6 +81,8 @@ class ModelTraits(NamedTuple):
     """Facts about a model before it is built. Sizes are height and width, in pixels."""
 
     task: str = "image-classification"
+    # By a call of torchvision or timm; as a bundle says; as the trained model was when a phase began; or by a
+    # configuration, which tells the labels and comes with a tokenizer. Only the first and the last can be trained.
     loads: Literal["library", "bundle", "earlier_phase", "transformers"] = "library"
     timm_name: str = ""
     classes: int | None = None  # that it was published with
@@ -109,30 +111,6 @@ class ModelTraits(NamedTuple):
         if self.resize and self.input_size and size == self.input_size[1:]:
             return self.resize
         return int(min(size) / (self.crop_fraction or USUAL_SHARE))  # rounded down, as timm does
-
-    @property
-    def is_of_library(self) -> bool:
-        """Whether a call of torchvision or timm builds it."""
-        return self.loads == "library"
-
-    @property
-    def is_of_transformers(self) -> bool:
-        """Whether it is built by its configuration, which tells its labels, and comes with its tokenizer."""
-        return self.loads == "transformers"
-
-    @property
-    def is_bundle(self) -> bool:
-        return self.loads == "bundle"
-
-    @property
-    def is_earlier_phase(self) -> bool:
-        """Whether it is the trained model itself, as it was when a phase began."""
-        return self.loads == "earlier_phase"
-
-    @property
-    def only_teaches(self) -> bool:
-        """Whether it can be another model's teacher, but can't be trained."""
-        return self.is_bundle or self.is_earlier_phase
 
     def tagged(self, tag: str) -> "ModelTraits":
         """The same architecture with certain published weights."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from leaven.catalog.card import Card, Parameter
+from leaven.catalog.card import Card
 from leaven.catalog.hooks import PROVIDED
 from leaven.catalog.python_source import Names, hook_arguments, names_in, read_class, read_parameters, summary
 from leaven.catalog.traits import Definition
@@ -106,7 +106,8 @@ def _function_card(node: ast.FunctionDef | ast.AsyncFunctionDef, alias: str, nam
     if node.decorator_list:
         return unseen_card(alias, node.name, summary(node))
     parameters, open_ended = read_parameters(node.args, names)
-    return _card(alias, node.name, summary(node), parameters, open_ended, Definition("function"))
+    unseen = unseen_card(alias, node.name, summary(node))
+    return replace(unseen, parameters=parameters, open_ended=open_ended, traits=Definition("function"))
 
 
 def _class_card(node: ast.ClassDef, alias: str, names: Names) -> Card:
@@ -118,7 +119,8 @@ def _class_card(node: ast.ClassDef, alias: str, names: Names) -> Card:
         other_methods=tuple(name for name in source.methods if name not in source.technique.hooks),
         technique=source.technique,
     )
-    return _card(alias, node.name, summary(node), source.parameters, source.open_ended, definition)
+    unseen = unseen_card(alias, node.name, summary(node))
+    return replace(unseen, parameters=source.parameters, open_ended=source.open_ended, traits=definition)
 
 
 def technique_card(card: Card) -> Card:
@@ -128,20 +130,5 @@ def technique_card(card: Card) -> Card:
 
 def unseen_card(alias: str, name: str, summary: str = "") -> Card:
     """A definition of which nothing is known but its name."""
-    return _card(alias, name, summary, (), True, Definition())
-
-
-def _card(
-    alias: str, name: str, summary: str, parameters: tuple[Parameter, ...], open_ended: bool, definition: Definition
-) -> Card:
-    return Card(
-        kind="user",
-        name=f"{alias}.{name}",
-        source="user",
-        summary=summary,
-        target=f"{alias}.{name}",
-        friendly=name,
-        parameters=parameters,
-        open_ended=open_ended,
-        traits=definition,
-    )
+    path = f"{alias}.{name}"
+    return Card("user", path, "user", Definition(), summary, target=path, friendly=name, open_ended=True)

@@ -22,7 +22,11 @@ def value_text(value: Any) -> str:
         case bool():
             return "true" if value else "false"
         case float():
-            return number_text(value)
+            text = repr(value)
+            if 0 < abs(value) < 0.001:  # the shortest form that reads back the same: `3e-4`
+                text = next(short for places in range(18) if float(short := f"{value:.{places}e}") == value)
+            mantissa, e, exponent = text.partition("e")
+            return f"{mantissa}e{int(exponent)}" if e else text
         case Quantity(amount, unit):
             written = "%" if unit == "%" else f" {unit.removesuffix('s')}" if amount == 1 else f" {unit}"
             return value_text(amount) + written
@@ -48,12 +52,3 @@ def expression_text(value: syntax.Value, binding: int = 0) -> str:
         case syntax.Negative(value=inner):
             return f"-{expression_text(inner, 3)}"
     return value.span.text
-
-
-def number_text(value: float) -> str:
-    """A float in the shortest form that reads back the same: `3e-4`, `0.1`, `1.0`."""
-    text = repr(value)
-    if 0 < abs(value) < 0.001:
-        text = next(short for places in range(18) if float(short := f"{value:.{places}e}") == value)
-    mantissa, e, exponent = text.partition("e")
-    return f"{mantissa}e{int(exponent)}" if e else text

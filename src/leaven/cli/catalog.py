@@ -94,7 +94,7 @@ def search_cards(words: tuple[str, ...], kind: str | None, limit: int | None) ->
 
 def _model_facts(card: Card) -> str:
     """`11.7 M  pretrained`: how many parameters a model has, as far as that is known, and whether there are weights."""
-    if card.kind != "model" or not card.model.is_of_library:
+    if card.kind != "model" or card.model.loads != "library":
         return ""
     count = parameter_count(card)
     size = "–" if count is None else f"{count / 1e6:,.1f} M" if count >= 50_000 else f"{count / 1e3:,.1f} k"

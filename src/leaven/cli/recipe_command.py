@@ -26,8 +26,7 @@ from leaven.messages.options import option_for_argument
 from leaven.recipe.recipe import Recipe
 from leaven.rules.checker import check
 from leaven.statements.assemble import assemble
-from leaven.statements.edited_options import options_of
-from leaven.statements.options import Options
+from leaven.statements.options import Options, options_of
 from leaven.terminal.colors import wants_color
 
 _COMMON = (

@@ -43,7 +43,7 @@ class FolderLook(Record):
 
     @property
     def seen(self) -> str:
-        """What was found, for people."""
+        """The lines that `leaven new` prints about the folder."""
         splits = f" for training, already split into {', '.join(self.splits)}" if self.splits else ""
         lines = [f"{self.path}: {len(self.images)} classes, {self.total:,} {self.noun}{splits}"]
         name, count = min(self.images.items(), key=lambda item: item[1])

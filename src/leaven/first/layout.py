@@ -139,7 +139,11 @@ def _header(rows: Sequence[Sequence[str]]) -> tuple[bool, bool]:
     if {cell.lower().replace(" ", "_").replace("-", "_") for cell in named} & USUAL:
         return True, True
     names_columns = (
-        cells and (_share(cells, _is_number) > 0.9 or (" " not in name and _share(cells, _is_sentence) > 0.9))
+        cells
+        and (
+            _share(cells, _is_number) > 0.9
+            or (" " not in name and _share(cells, lambda cell: cell.count(" ") >= 2) > 0.9)
+        )
         for name, cells in zip(first, columns, strict=True)
     )
     return True, any(names_columns)
@@ -147,10 +151,6 @@ def _header(rows: Sequence[Sequence[str]]) -> tuple[bool, bool]:
 
 def _share(cells: Sequence[str], holds: Callable[[str], bool]) -> float:
     return sum(map(holds, cells)) / len(cells)
-
-
-def _is_sentence(cell: str) -> bool:
-    return cell.count(" ") >= 2
 
 
 def _is_number(cell: str) -> bool:

@@ -24,7 +24,7 @@ class AnnotatedFolder(Record):
 
     @property
     def seen(self) -> str:
-        """What was found, for people."""
+        """The lines that `leaven new` prints about the folder."""
         splits = f" for training, already split into {', '.join(self.splits)}" if self.splits else ""
         counted = f"{_categories(self.names)}, {self.images:,} images" if self.images else "many images"
         seen = f"{self.path}: annotations for `{self.source}`: {counted}{splits}"
@@ -47,8 +47,7 @@ def annotated_place(path: Path) -> Path | None:
 
 
 def look_at_objects(path: Path) -> AnnotatedFolder | None:
-    """What a folder of annotated images contains, or the images of a file of annotations; None where there are no
-    annotations of objects."""
+    """The content of a folder of annotated images, or of a file of annotations; None without annotations of objects."""
     source = source_in(path, path.as_posix())
     if source is None:
         return None

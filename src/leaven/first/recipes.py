@@ -60,22 +60,18 @@ def suggested_models(look: Look, scratch: bool) -> dict[str, str]:
 
 def first_recipe(look: Look, target: Path, model: str, epochs: int | None, scratch: bool) -> str:
     """The text of a recipe at `target` for data that was looked at."""
-    model = model_call(model, scratch)
+    call = model if model.endswith(")") else f"{model}()"
+    if not scratch and "pretrained=" not in call and "weights=" not in call:
+        call = f"{call[:-1]}{', ' * (not call.endswith('()'))}pretrained=true)"
     match look:
         case TableLook():
-            return _recipe_of_table(look, target, model, epochs, scratch)
+            return _recipe_of_table(look, target, call, epochs, scratch)
         case AnnotatedFolder():
-            return _recipe_of_objects(look, target, model, epochs)
+            data = f"{look.source}({', '.join(quoted(_relative(place, target)) for place in look.places)})"
+            train = f"train epochs={epochs or EPOCHS_FOR_OBJECTS}, batch=4"
+            return f"# {look.summary}.\nmodel {call}\ndata  {data}\n\n{train}\n"
         case FolderLook():
-            return _recipe_of_folder(look, target, model, epochs, scratch)
-
-
-def _recipe_of_objects(look: AnnotatedFolder, target: Path, model: str, epochs: int | None) -> str:
-    places = ", ".join(quoted(_relative(place, target)) for place in look.places)
-    return (
-        f"# {look.summary}.\nmodel {model}\ndata  {look.source}({places})\n\n"
-        f"train epochs={epochs or EPOCHS_FOR_OBJECTS}, batch=4\n"
-    )
+            return _recipe_of_folder(look, target, call, epochs, scratch)
 
 
 def _recipe_of_folder(look: FolderLook, target: Path, model: str, epochs: int | None, scratch: bool) -> str:
@@ -110,16 +106,8 @@ def _relative(place: Path, target: Path) -> str:
         return place.absolute().as_posix()
 
 
-def model_call(model: str, scratch: bool) -> str:
-    """The model with its pretrained weights, unless it is trained from scratch."""
-    call = model if model.endswith(")") else f"{model}()"
-    if scratch or "pretrained=" in call or "weights=" in call:
-        return call
-    return f"{call[:-1]}{', ' * (not call.endswith('()'))}pretrained=true)"
-
-
 def training_on_images(total: int, epochs: int, scratch: bool) -> str:
-    """How a model is trained on so many images."""
+    """The statements that train a model on so many images."""
     if scratch:
         return f"train epochs={epochs}, batch=32\n"
     if total < FEW_IMAGES or epochs == 1:
@@ -129,7 +117,7 @@ def training_on_images(total: int, epochs: int, scratch: bool) -> str:
 
 
 def training_on_texts(total: int, epochs: int | None, scratch: bool) -> str:
-    """How a model is trained on so many texts; empty where the defaults are right."""
+    """The statements that train a model on so many texts; empty where the defaults are right."""
     if epochs is not None:
         return f"train epochs={epochs}\n"
     if not scratch and total < LARGE:

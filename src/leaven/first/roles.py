@@ -221,7 +221,9 @@ def _images(file: Path, columns: Sequence[Column], options: TableOptions) -> Ima
         if not names or any(len(name) > 300 or "\n" in name for name in names):
             continue
         are_called_so = all(map(is_image, names))
-        may_be_images = are_called_so or options.image is not None or _may_be_ids(column, columns)
+        is_count = column.is_numeric and any(other.may_be_text for other in columns)  # a numbering of texts
+        may_be_ids = 2 * column.distinct > max(4, len(column.filled)) and not is_count  # names without an ending
+        may_be_images = are_called_so or options.image is not None or may_be_ids
         tried = names[:TRIED] if are_called_so else names[:: max(1, len(names) // TRIED)]
         place = _place_of(tried, file.parent, options.root) if may_be_images else None
         if place is not None:
@@ -248,12 +250,6 @@ def _moved(file: Path, column: Column, names: Sequence[str], options: TableOptio
                 f"  leaven new {table}{f' --root {typed(options.root)}' if options.root is not None else ''}"
             )
     return ""
-
-
-def _may_be_ids(column: Column, columns: Sequence[Column]) -> bool:
-    """Whether cells may be names of files without an ending: different in each row, and no numbering of texts."""
-    is_count = column.is_numeric and any(other.may_be_text for other in columns)
-    return 2 * column.distinct > max(4, len(column.filled)) and not is_count
 
 
 def _place_of(names: Sequence[str], folder: Path, given: str | None) -> tuple[Path | None, str] | None:
@@ -292,7 +288,7 @@ def _no_inputs(file: Path, columns: Sequence[Column]) -> str:
 
 
 def _ranked(columns: Sequence[Column]) -> list[Column]:
-    """Those that are called like labels, the surest name first."""
+    """The columns that are called like labels, the surest name first."""
 
     def rank(column: Column) -> int | None:
         called = column.called.removesuffix("_encoded")

@@ -171,7 +171,9 @@ def _look(path: Path, tables: Mapping[str, Path], options: TableOptions) -> Tabl
     all_cells = {split: _cells(file, layout, roles) for split, file in tables.items()}
     read = {split: cells for split, cells in all_cells.items() if cells is not None}
     source, skips = _checked(_source(path, layout, roles))
-    classes = _classes(next(iter(read.values()))) if roles.label is not None else {}
+    training = next(iter(read.values())) if roles.label is not None else []
+    labels = Counter(str(plain(answer[0])) for _, answer in training if answer[0] not in (None, ""))
+    classes = dict(labels.most_common())
     name_file, class_names = _class_names(first.parent, source.names or tuple(classes))
     if class_names:
         meanings = dict(zip(in_order(set(source.names or classes)), class_names, strict=True))
@@ -228,7 +230,7 @@ def _columns(file: Path, layout: Layout) -> list[Column]:
 
 
 def _by_number(options: TableOptions, columns: Sequence[Column]) -> TableOptions:
-    """The same with names in place of numbers of columns, which may be given where there are no names."""
+    """The options with names of columns in place of their numbers, which may be given where there are no names."""
     names = options.columns or [column.name for column in columns]
 
     def name(given: str | None) -> str | None:
@@ -294,11 +296,6 @@ def _cells(file: Path, layout: Layout, roles: Roles) -> Cells | None:
         return None
     count = len(roles.text)
     return [(cells[:count], cells[count:]) for _, cells in islice(table.rows(wanted), MOST_ROWS)]
-
-
-def _classes(cells: Cells) -> dict[str, int]:
-    counts = Counter(str(plain(answer[0])) for _, answer in cells if answer[0] not in (None, ""))
-    return dict(counts.most_common())
 
 
 def _repeated(read: Mapping[str, Cells]) -> list[str]:

@@ -72,7 +72,7 @@ def published_classes(name: str) -> PublishedClasses:
 
 
 def words_of(wnids: Sequence[str], names: Sequence[str]) -> Words:
-    """What classes may be called: the wnid, the whole name, or one of its words."""
+    """The outputs by the names that their classes may have: the wnid, the whole name, or one of its words."""
     found: dict[str, list[int]] = {}
     for at, (wnid, name) in enumerate(zip(wnids, names, strict=True)):
         plain = name.removesuffix(f" ({wnid})")

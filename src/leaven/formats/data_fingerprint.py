@@ -8,7 +8,7 @@ from typing import Any
 
 
 def of_samples(outputs: Sequence[str], counts: Mapping[str, int], samples: Iterable[str]) -> dict[str, Any]:
-    """Of data that is read: its outputs, the sizes of its splits, and what tells each sample, in their order."""
+    """The identity of data that is read: its outputs, the sizes of its splits, a hash of its samples in order."""
     names = sha256()
     for sample in samples:
         names.update(f"{sample}\n".encode(errors="replace"))
@@ -16,7 +16,7 @@ def of_samples(outputs: Sequence[str], counts: Mapping[str, int], samples: Itera
 
 
 def of_files(places: Sequence[Path]) -> dict[str, str]:
-    """Of data that is not read: a hash of the names of its files."""
+    """The identity of data that is not read: a hash of the names of its files."""
     names = "".join(f"{name}\n" for place in places for name in sorted(_files(place)))
     return {"files": sha256(names.encode(errors="surrogateescape")).hexdigest()} if places else {}
 

@@ -155,7 +155,7 @@ def _both(names: Sequence[str]) -> str:
 
 
 def separator_in(names: Sequence[str]) -> str | None:
-    """What separates labels in names that are made of each other: `;` in `dog`, `dog;cat`, `cat;owl`."""
+    """The separator of labels in names that are made of each other: `;` in `dog`, `dog;cat`, `cat;owl`."""
     for separator in SEPARATORS:
         parts = {name: [part.strip() for part in name.split(separator)] for name in names}
         often = Counter(part for each in parts.values() for part in each)

@@ -66,16 +66,11 @@ class Arrays(NamedTuple):
 # -- idx
 
 
-def idx_places(root: Path, folder: str) -> list[Path]:
-    """Where the files may be: in torchvision's layout, or in the folder itself."""
-    return [root / folder / "raw", root / "raw", root / folder, root]
-
-
 def idx_files(root: Path, folder: str) -> tuple[dict[str, Path], list[str]]:
     """The files by their published names, and the names of those that are missing where some are."""
     wanted = [name for names in IDX_FILES.values() for name in names]
     found: dict[str, Path] = {}
-    for place in idx_places(root, folder):
+    for place in (root / folder / "raw", root / "raw", root / folder, root):  # as torchvision puts them, or as they are
         for name in wanted:
             spellings = (name, name.replace("-idx", ".idx"), f"{name}.gz", f"{name.replace('-idx', '.idx')}.gz")
             file = next((place / each for each in spellings if (place / each).is_file()), None)

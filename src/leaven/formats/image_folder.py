@@ -65,7 +65,7 @@ class ImageFolder:
 
 
 def read_image_folder(folder: Path, name: str) -> ImageFolder:
-    """What a folder holds; `name` is what findings call it."""
+    """The splits and classes of a folder; `name` is its name in findings."""
     tops = sub_folders(folder)
     places = {part: [top for top in tops if top.lower() in names] for part, names in PART_NAMES.items()}
     are_all_parts = bool(tops) and sum(map(len, places.values())) == len(tops)
@@ -226,7 +226,9 @@ def _judged(parts: Mapping[str, PartFolder]) -> ImageFolder:
         if extra:
             findings.append(_foreign_classes(part, train, extra, lacking))
         elif lacking and part.classes:
-            findings.append(_lacking_classes(part, train, lacking))
+            each = "it" if len(lacking) == 1 else "each"
+            help = f"add images of {each} to `{part.name}`; otherwise it is never evaluated"
+            findings.append(Finding("unequal-classes", _in_one(lacking, train, part), help, is_error=False))
     if "" in parts and looks_split(train.classes):
         findings.append(_splits_as_classes(train))
     elif "" in parts and all(looks_split(train.inside[name]) for name in train.classes):
@@ -277,7 +279,7 @@ def _empty_classes(part: PartFolder, names: Sequence[str]) -> Finding:
 
 
 def _contents(part: PartFolder, names: Sequence[str]) -> tuple[str, ...]:
-    """What the first of some folders without images hold instead."""
+    """The contents of the first of some folders without images, in words."""
     told = []
     for name in names[:MOST_SHOWN]:
         files = list(files_below(part.folder / name))
@@ -302,11 +304,6 @@ def _foreign_classes(part: PartFolder, train: PartFolder, names: Sequence[str], 
     if len(part.classes) == 1 and len(lacking) == len(train.classes):
         help = f"use the same class names in both; if its images have no labels, move `{part.name}` elsewhere"
     return Finding("unequal-classes", _in_one(names, part, train), help, notes)
-
-
-def _lacking_classes(part: PartFolder, train: PartFolder, names: Sequence[str]) -> Finding:
-    help = f"add images of {'it' if len(names) == 1 else 'each'} to `{part.name}`; otherwise it is never evaluated"
-    return Finding("unequal-classes", _in_one(names, train, part), help, is_error=False)
 
 
 def _in_one(names: Sequence[str], part: PartFolder, other: PartFolder) -> str:
@@ -342,7 +339,7 @@ def _splits_in_classes(part: PartFolder) -> Finding:
 
 
 def _unused_siblings(folder: Path, name: str) -> Iterator[Finding]:
-    """That a training split is read alone, and the others beside it are not."""
+    """A warning where a training split is read alone, and not the others beside it."""
     place = Path(os.path.abspath(folder))
     if place.name.lower() not in PART_NAMES["train"]:
         return

@@ -61,7 +61,7 @@ def phase_left_in(name: str) -> int | None:
 
 
 def leaving_files(run: Path) -> list[Path]:
-    """What the phases of a run have left."""
+    """The files of weights that the phases of a run have left."""
     return sorted(file for file in run.glob("phase*.ckpt") if phase_left_in(file.name) is not None)
 
 
@@ -128,7 +128,7 @@ def unfinished_below(place: Path) -> list[Path]:
 
 
 def only_in_smoke_test(place: Path, name: str) -> tuple[str, str] | None:
-    """What to say, and what to do, where a file is asked of a folder of runs and only smoke tests have it."""
+    """The problem and the remedy where only smoke tests in a folder of runs have the requested file; else None."""
     found = [run for run in _runs_with(place, f"*/{name}") if is_smoke_test(run)]
     if not found or newest(place, name) is not None:
         return None
@@ -138,7 +138,7 @@ def only_in_smoke_test(place: Path, name: str) -> tuple[str, str] | None:
 
 
 def not_a_run(place: Path) -> tuple[str, str]:
-    """What to say, and what to do, where a folder is neither a run nor one of runs."""
+    """The problem and the remedy where a folder is neither a run nor has runs in it."""
     what = "it has no program.py" if place.exists() else "the folder does not exist"
     return only_in_smoke_test(place, PROGRAM) or (f"{place} is not a run: {what}", "")
 
@@ -162,7 +162,7 @@ def _runs_with(place: Path, pattern: str) -> list[Path]:
 
 
 def program_hash(program: bytes) -> str:
-    """What `lock.json` says of the program that `leaven run` wrote."""
+    """The hash of a program in `lock.json`."""
     return hashlib.sha256(program).hexdigest()
 
 
@@ -211,7 +211,7 @@ def read_metrics(run: Path) -> list[dict[str, Any]]:
 
 
 def read_json(file: Path) -> dict[str, Any]:
-    """What a JSON file holds; empty where there is none that can be read."""
+    """The object in a JSON file; empty where there is none that can be read."""
     try:
         found = json.loads(read_regular(file))
     except (OSError, ValueError, RecursionError):

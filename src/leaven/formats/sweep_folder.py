@@ -51,10 +51,6 @@ def is_sweep(folder: Path) -> bool:
     return (folder / TRIALS).is_file()
 
 
-def write_trials(folder: Path, sweep: Trials) -> None:
-    write_text(folder / TRIALS, trials_json(sweep))
-
-
 def trials_json(sweep: Trials) -> str:
     return json.dumps(asdict(sweep), indent=1, ensure_ascii=False) + "\n"
 
@@ -75,7 +71,7 @@ def read_trials(folder: Path) -> Trials:
 
 @dataclass(frozen=True)
 class Result:
-    """What came out of a trial so far: the epoch that its model is of, with its score; none before the first epoch."""
+    """The best epoch of a trial so far, with its score; None before the first epoch."""
 
     trial: Trial
     number: int

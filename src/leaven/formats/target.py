@@ -16,7 +16,7 @@ Value = Any  # of one sample, as its task makes a target of it: the index of a c
 
 
 class BadTarget(ValueError):
-    """What is wrong with the labels of a data set: the fact follows the name of the data, or of the sample `at`."""
+    """A fault in the labels of a data set: the fact follows the name of the data, or of the sample `at`."""
 
     def __init__(self, id: str, fact: str, help: str = "", *, at: int | None = None) -> None:
         super().__init__(fact)
@@ -34,7 +34,7 @@ class Doubt(NamedTuple):
 
 
 class Target(Protocol):
-    """What each output of a model means."""
+    """The meaning of each output of a model."""
 
     task: ClassVar[str]  # the name of the task's folder
     kind: ClassVar[TargetKind]
@@ -45,7 +45,7 @@ class Target(Protocol):
 
     @property
     def brief(self) -> str:
-        """What is predicted, in a word or two: "10 classes"."""
+        """The outputs in a word or two: "10 classes"."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -64,10 +64,10 @@ class Target(Protocol):
         """A number for each sample: samples with the same number are divided alike among the splits."""
 
     def stratum(self, number: int) -> str:
-        """What the samples of a stratum have in common."""
+        """The common property of the samples of a stratum, in words."""
 
     def unseen(self, train: Sequence[Value], other: Sequence[Value]) -> str:
-        """What occurs in a split and never in training: "the class bee"; empty where nothing does."""
+        """The labels of a split that never occur in training, in words: "the class bee"; empty without any."""
 
     def to_json(self) -> dict[str, Any]:
         """The target as a bundle stores it; `names` are under that key in every task."""
@@ -114,7 +114,7 @@ class Known:
         if self.columns and self.target.kind == "class" and any(name.isdecimal() for name in self.target.names):
             # in a table, 1 is the class `1` and not the one with the index 1
             given = [str(one) if isinstance(one := plain(label), int) else one for label in given]
-        return self.target, values_of(self.target, given)
+        return self.target, each_sample(self.target.value, given)
 
     def doubt(self, target: Any, values: Sequence[Value]) -> None:
         return None
@@ -149,13 +149,8 @@ def check_names(names: Iterable[str]) -> None:
             raise BadTarget("wrong-label", fact, "use a valid character instead of the escaped one")
 
 
-def values_of(target: Target, given: Sequence[Any]) -> list[Value]:
-    """The value of every sample; a BadTarget says at which one is wrong."""
-    return each_sample(target.value, given)
-
-
 def each_sample(read: Callable[[Any], Any], given: Sequence[Any]) -> list[Any]:
-    """What a function makes of the labels of every sample; a BadTarget says at which one is wrong."""
+    """The result of a function for the labels of every sample; a BadTarget says at which sample they are wrong."""
     values = []
     for at, label in enumerate(given):
         try:

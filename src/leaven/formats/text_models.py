@@ -19,7 +19,7 @@ def is_generative(config: Mapping[str, Any]) -> bool:
 
 
 def labels_of(config: Mapping[str, Any]) -> tuple[str, ...]:
-    """What each output of a trained head stands for, numbers where they have no names; none without such a head."""
+    """The label of each output of a trained head, its number where it has no name; none without such a head."""
     if not any(str(name).endswith("ForSequenceClassification") for name in config.get("architectures") or ()):
         return ()
     told = {int(at): str(name) for at, name in (config.get("id2label") or {}).items()}

@@ -24,11 +24,11 @@ class Fault(NamedTuple):
 
 
 def text_fault(text: Text | None) -> Fault | None:
-    """What is wrong with a text; None for one that can be used, or was not read."""
+    """The fault of a text; None for one that can be used, or was not read."""
     if text is None:
         return None
     parts = parts_of(text)
-    if not all(map(_is_unicode, parts)):
+    if not all(map(is_utf8, parts)):  # bytes that are not UTF-8 are read as halves of characters
         return Fault("not-utf8", "is not UTF-8 text")
     if all(part.strip() for part in parts):
         return None
@@ -43,8 +43,3 @@ def is_utf8(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _is_unicode(part: str) -> bool:
-    """Whether a string has no halves of characters: bytes that are not UTF-8 are read as such."""
-    return part.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in part)

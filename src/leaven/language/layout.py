@@ -90,7 +90,7 @@ class Layout:
     # -- newlines and statements
 
     def _continues_after_newline(self, following: int) -> bool:
-        """Whether a newline has no meaning; `following` is the index of the next significant token."""
+        """Whether a newline is ignored; `following` is the index of the next significant token."""
         next_type = self.raw[following].type
         # A name before a name, string or number can only start a statement.
         starts_statement = next_type == "NAME" and self.raw[following + 1].type in _NAME_OR_VALUE
@@ -264,7 +264,9 @@ class Layout:
                 elif kind in ("COMMA", "ARROW"):
                     self._forget_operators()
                 elif kind == "STRING":
-                    self._check_escapes(token)
+                    unknown = (pair for pair in re.finditer(r"\\.", token.value) if pair[0] not in ESCAPES)
+                    if first := next(unknown, None):  # the others are likely of the same kind
+                        self.diagnostics.append(lexical_errors.unknown_escape(token, first[0], first.start()))
                 elif kind == "NUMBER" and re.search(r"_(?!\d)", token.value):
                     self.diagnostics.append(lexical_errors.misplaced_underscore(token))
                 self._emit(token)
@@ -293,13 +295,6 @@ class Layout:
         for at, character in enumerate(token.value[len(text) :], end):
             if character in _AFTER_STRING:
                 self._other(Token(_AFTER_STRING[character], character, self.source.span(at, at + 1)))
-
-    def _check_escapes(self, token: Token) -> None:
-        """Report the first unknown escape of a string; the others are likely of the same kind."""
-        for pair in re.finditer(r"\\.", token.value):
-            if pair[0] not in ESCAPES:
-                self.diagnostics.append(lexical_errors.unknown_escape(token, pair[0], pair.start()))
-                return
 
     # -- the result
 

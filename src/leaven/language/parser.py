@@ -68,7 +68,7 @@ def _parse(source: Source, start: str) -> tuple[Any, list[Span], tuple[Diagnosti
 
 
 def _feed(tokens: Iterator[Token], parser: LalrParser, source: Source) -> tuple[Any, list[Diagnostic]]:
-    """What the grammar makes of the tokens; where it rejects one, a BROKEN statement replaces the faulty one."""
+    """The tree of the tokens, and the errors; a BROKEN statement replaces one with a rejected token."""
     errors: list[Diagnostic] = []
     statement: list[Token] = []
     for token in tokens:

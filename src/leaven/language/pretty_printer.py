@@ -43,7 +43,7 @@ class IfBroken(Record):
 
 
 class Group(Record):
-    """All on one line, or broken at every break. One with a comment in it must be broken."""
+    """A document on one line, or broken at every break. One with a comment in it must be broken."""
 
     doc: "Doc"
     is_broken: bool = False

@@ -91,7 +91,7 @@ def _read_list(rows: list[re.Match[str]]) -> tuple[Node, list[re.Match[str]]]:
 
 
 def _statements(name: str, node: Node) -> str:
-    """What stands under a name; it is read as a whole or not at all, as a suggestion leaves nothing out."""
+    """The statements for a name and its block, read as a whole or not at all: a suggestion leaves nothing out."""
     match node:
         case list() if name in _PHASES:
             return "; ".join(_phase(f"phase {at}", item) for at, item in enumerate(node, 1))

@@ -149,7 +149,7 @@ def placeholder(parameter: Parameter) -> str:
 
 
 def has_example(parameter: Parameter) -> bool:
-    """Whether the placeholder of a parameter is a value that it takes as it is."""
+    """Whether the placeholder of a parameter can be used as a value without editing."""
     kind = parameter.types[0]
     return kind in ("text", "path", "quantity") or (kind in _PLACEHOLDERS and kind not in ("function", "data", "model"))
 

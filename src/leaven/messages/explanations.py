@@ -50,7 +50,7 @@ def _bare(word: str) -> str:
 
 
 def _word(word: str) -> str:
-    """What a word of recipes means that has no article: a selector, a score or an argument; empty where it is none."""
+    """The meaning of a selector, a score or an argument, which have no article; empty for other words."""
     if word in selectors.WORDS:
         return f"`{word}` is a selector, which `freeze`, `unfreeze` and `reinit` take: see `leaven explain freeze`."
     split, _, metric = word.partition(".")
@@ -62,7 +62,7 @@ def _word(word: str) -> str:
 
 
 def _other_word(word: str) -> str:
-    """What a word of other tools is here; empty where it is not known."""
+    """Leaven's word for one of another tool; empty where there is none."""
     here = SYNONYMS.get(word.lower())
     if here is None:
         return ""
@@ -71,7 +71,7 @@ def _other_word(word: str) -> str:
 
 
 def _argument(word: str) -> str:
-    """What an argument means that is often named alone, by the card that takes it; empty where none does."""
+    """The meaning of an argument that is often named alone, and its card; empty for other words."""
     owner = owner_of(word)
     cards = lookup.find(owner, EXAMPLES[owner]) if owner in EXAMPLES else lookup.find("statement", owner)
     parameter = cards[0].parameter(word) if cards else None

@@ -48,7 +48,7 @@ def _fix(path: FilePath) -> Fix | str | None:
         return f"`{drive[1]}:` is a Windows drive; in WSL, the path is `{mounted}`"
     if fix := by_tag(path.span, path.text):
         return fix
-    near = nearest(path.place.name, _neighbours(path.place))
+    near = nearest(path.place.name, neighbours(path.place))
     if near:
         better = str(Path(path.text).with_name(near[0]))
         return similar(path.span, [_as_written(better, path.span)])
@@ -66,8 +66,9 @@ def _as_written(path: str, span: Span) -> str:
     return quoted(path) if span.text.startswith('"') else path
 
 
-def _neighbours(place: Path) -> list[str]:
+def neighbours(place: Path, ending: str = "") -> list[str]:
+    """The names of other files beside one; none where their folder can't be read."""
     try:
-        return sorted(neighbour.name for neighbour in place.parent.iterdir() if neighbour != place)[:1000]
+        return sorted(one.name for one in place.parent.iterdir() if one != place and one.name.endswith(ending))[:1000]
     except (OSError, ValueError):
         return []

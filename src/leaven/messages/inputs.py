@@ -76,13 +76,12 @@ def other_size(
     return _wrong_size(headline, size, place, takes[0], more)
 
 
-def too_small(model: str, smallest: int, size: tuple[int, int], place: Span, usual: int) -> Diagnostic:
-    headline = f"{model} takes images of {smallest} x {smallest} or more, not {size[0]} x {size[1]}"
+def too_small(model: str, smallest: int | None, size: tuple[int, int], place: Span, usual: int) -> Diagnostic:
+    """`smallest` is the side that images must have at least; None where only a trial tells."""
+    headline = f"images of {size[0]} x {size[1]} are too small for {model}"
+    if smallest is not None:
+        headline = f"{model} takes images of {smallest} x {smallest} or more, not {size[0]} x {size[1]}"
     return _wrong_size(headline, size, place, usual)
-
-
-def does_not_pass(model: str, size: tuple[int, int], place: Span, usual: int) -> Diagnostic:
-    return _wrong_size(f"images of {size[0]} x {size[1]} are too small for {model}", size, place, usual)
 
 
 def _wrong_size(headline: str, size: tuple[int, int], place: Span, better: int, more: str = "") -> Diagnostic:

@@ -56,7 +56,7 @@ def generates_text(source: Invocation, architectures: Sequence[str]) -> Diagnost
 def only_a_teacher(source: Invocation, built_by: Any) -> Diagnostic:
     """`built_by` is how a bundle says that its model is built."""
     label, fix = "an earlier state of the model itself", "name a model, such as `resnet18(pretrained=true)`"
-    if source.card.model.is_bundle:
+    if source.card.model.loads == "bundle":
         label, fix = "its head can't be replaced", "name the model and load the bundle as its `weights`"
         match source.value("file"), built_by:
             case FilePath(text=file), {"by": "timm" | "torchvision" as library, "name": str(name)}:

@@ -6,7 +6,7 @@ from leaven.catalog.value_text import quoted, value_text
 from leaven.catalog.values import FilePath, Invocation, Setting
 from leaven.language.diagnostics import Diagnostic, error, note
 from leaven.language.source import Span
-from leaven.messages.places import setting_span, span_of
+from leaven.messages.places import setting_span, span_of, written_in
 from leaven.messages.suggestions import similar
 
 FOR_THIS_DATA = "load the weights of a teacher trained on this data"
@@ -66,9 +66,7 @@ def unequal_layers(ours: Setting, theirs: Setting) -> Diagnostic:
 
 def unknown_layer(setting: Setting, name: str, model: str, near: Sequence[str]) -> Diagnostic:
     place = span_of(setting.origin)
-    at = place.text.find(quoted(name))
-    if at >= 0:  # else it is written in a `let`
-        place = place.source.span(place.start + at, place.start + at + len(quoted(name)))
+    place = written_in(name, place) or place
     headline = f"{model} has no layer named `{name}`"
     fix = similar(place, [quoted(path) for path in near])
     return error("unknown-layer", headline, (place, "no layer matches"), fix=fix)

@@ -1,6 +1,7 @@
 """Reports about techniques that do not fit each other, the phase, the model or the data."""
 
 from collections.abc import Sequence
+from typing import Literal
 
 from leaven.catalog.card import Requirement
 from leaven.catalog.value_text import value_text
@@ -116,25 +117,18 @@ def constructed_too_early(call: Invocation, hook: str, wanted: str) -> Diagnosti
 # -- training where each process has only a part of the parameters
 
 
-def technique_on_parts(call: Invocation, strategy: Setting) -> Diagnostic:
-    name = call.card.bare_name
-    return _on_parts(name, call.origin, "needs whole parameters", strategy, f"use `strategy=ddp`, or remove `{name}`")
+_ON_PARTS = {  # the label, and what helps besides another strategy
+    "technique": ("needs whole parameters", "remove `{}`"),
+    "optimizer": ("needs whole parameters", "another optimizer, such as `optimizer adamw()`"),
+    "override": ("needs the whole model", "remove the `{}`"),
+    "setting": ("not supported with sharded parameters", "remove it"),
+}
 
 
-def optimizer_on_parts(optimizer: Invocation, strategy: Setting) -> Diagnostic:
-    fix = "use `strategy=ddp`, or another optimizer, such as `optimizer adamw()`"
-    return _on_parts(optimizer.card.friendly, optimizer.origin, "needs whole parameters", strategy, fix)
-
-
-def override_on_parts(hook: str, origin: Origin, strategy: Setting) -> Diagnostic:
-    return _on_parts(hook, origin, "needs the whole model", strategy, f"use `strategy=ddp`, or remove the `{hook}`")
-
-
-def setting_on_parts(setting: str, origin: Origin, strategy: Setting) -> Diagnostic:
-    label = "not supported with sharded parameters"
-    return _on_parts(setting, origin, label, strategy, "use `strategy=ddp`, or remove it")
-
-
-def _on_parts(name: str, origin: Origin, label: str, strategy: Setting, fix: str) -> Diagnostic:
+def on_parts(
+    what: Literal["technique", "optimizer", "override", "setting"], name: str, origin: Origin, strategy: Setting
+) -> Diagnostic:
+    label, help = _ON_PARTS[what]
     headline, split = f"`{name}` can't be used with `strategy=fsdp`", "each process has only a part of every parameter"
+    fix = f"use `strategy=ddp`, or {help.format(name)}"
     return error("incompatible-sharding", headline, (origin, label), (strategy, split), fix=fix)

@@ -98,16 +98,10 @@ def long_warmup(warmup: Setting, epochs: Setting) -> Diagnostic:
 # -- heads that are solved
 
 
-def solved_without_epochs(epochs: Setting, solver: Invocation) -> Diagnostic:
-    headline = "solving the head needs no `epochs`"
-    fix = "remove `epochs`, or `solver` to train the head step by step"
-    spots = (epochs, "has no effect"), (_solver(solver), "finds the best weights at once")
-    return error("solved-head", headline, *spots, fix=fix)
-
-
-def solved_without_loop(statement: Span, name: str, solver: Invocation) -> Diagnostic:
+def solved_without_loop(part: Span | Setting, name: str, solver: Invocation) -> Diagnostic:
+    """`part` is a statement about the training loop, or the number of epochs."""
     headline = f"solving the head takes no training loop, so `{name}` has no effect"
-    spots = (statement, "has no effect"), (_solver(solver), "finds the best weights at once")
+    spots = (part, "has no effect"), (_solver(solver), "finds the best weights at once")
     return error("solved-head", headline, *spots, fix=f"remove `{name}`, or `solver` to train the head step by step")
 
 

@@ -35,7 +35,7 @@ def build_model(model: Model, recipe: Recipe) -> BuildModel:
         chain = Chain(tuple(_component(stage, channels) for stage, channels in stages))
         return BuildModel(chain, weights, (), None, None, False, None, "components", because(model.origin), chosen)
     fitted = _fitted_head(model, weights, recipe.data.task)
-    if model.traits.is_of_transformers:  # which fits its head itself
+    if model.traits.loads == "transformers":  # which fits its head itself
         is_new = isinstance(weights, FileWeights) and isinstance(model.head, NewHead)  # a file may be of other classes
         new, replaced = (model.layers or Layers()).head if is_new else (), None
         source = _text_model(model, model.source, weights)
@@ -64,9 +64,9 @@ def _maker(source: Invocation) -> Maker:
     known = source.card.model
     if source.card.kind == "user":
         return "user"
-    if known.is_bundle:
+    if known.loads == "bundle":
         return "bundle"
-    if known.is_of_transformers:
+    if known.loads == "transformers":
         return "transformers"
     return "timm" if known.timm_name else "torchvision"
 
@@ -153,7 +153,7 @@ def _text_model(model: Model, source: Invocation, weights: Weights | None) -> Ca
 def _call(source: Invocation, weights: Weights | None, outputs: Value) -> Call:
     """The call that builds the model, with so many outputs; with those that it has by itself where that is None."""
     card = source.card
-    if card.model.is_bundle:
+    if card.model.loads == "bundle":
         return call_of(source, target="leaven.bundle.load_model")
     if card.kind == "user":
         by = card.outputs_parameter
@@ -198,7 +198,7 @@ def _inputs(source: Invocation, weights: Weights | None) -> PublishedInputs | St
     match weights:
         case FileWeights(file):
             return StoredInputs(file)
-        case None if source.card.model.is_bundle:
+        case None if source.card.model.loads == "bundle":
             return StoredInputs(value_of(source["file"]))
         case HubWeights() | StarterWeights():
             return _published_inputs(source)

@@ -63,7 +63,7 @@ def _hooks(call: Invocation) -> tuple[str, ...]:
 
 
 def _model(call: Invocation, phase: Phase, recipe: Recipe) -> BuildModel | EarlierModel:
-    if call.card.model.is_earlier_phase:
+    if call.card.model.loads == "earlier_phase":
         return EarlierModel(visible(call.value("phase") or phase.name))
     return build_model(replace(as_model(call), head=KeepHead()), recipe)
 

@@ -1,6 +1,5 @@
 """Adapters: which layers get one, and how many parameters it adds."""
 
-from collections.abc import Sequence
 from math import prod
 
 from leaven.catalog.layers import LayerParameter, Layers
@@ -20,7 +19,10 @@ def resolve_adapter(call: Invocation, layers: Layers | None) -> Adapter:
     if layers is None or (on is not None and on.parameters is None):
         return Adapter(call, None, 0)
     weights = _adapted_weights(call, on.parameters if on is not None else None, layers)
-    return Adapter(call, weights, _added_parameters(call, weights))
+    rank, per_output = call.value("rank", 0), call.card.technique.adds_per_output
+    rank = rank if isinstance(rank, int) else 0
+    added = sum(rank * (each.shape[0] + prod(each.shape[1:])) + per_output * each.shape[0] for each in weights)
+    return Adapter(call, weights, added)
 
 
 def _adapted_weights(call: Invocation, chosen: frozenset[str] | None, layers: Layers) -> tuple[LayerParameter, ...]:
@@ -37,14 +39,6 @@ def _adapted_weights(call: Invocation, chosen: frozenset[str] | None, layers: La
     rank = call.value("rank")
     fitting = [weight for weight in can_be if not isinstance(rank, int) or rank <= largest_rank(weight)]
     return tuple(weight for weight in fitting if weight.module_type in kinds)
-
-
-def _added_parameters(call: Invocation, weights: Sequence[LayerParameter]) -> int:
-    """How many parameters an adapter adds."""
-    rank = call.value("rank", 0)
-    rank = rank if isinstance(rank, int) else 0
-    per_output = call.card.technique.adds_per_output
-    return sum(rank * (weight.shape[0] + prod(weight.shape[1:])) + per_output * weight.shape[0] for weight in weights)
 
 
 def largest_rank(weight: LayerParameter) -> int:

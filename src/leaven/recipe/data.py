@@ -17,8 +17,8 @@ from leaven.formats.listing import either
 from leaven.language.diagnostics import error, warning
 from leaven.language.fixes import Fix
 from leaven.language.record import Record
-from leaven.language.source import Span
 from leaven.messages import inputs as messages
+from leaven.messages.places import written_in
 from leaven.messages.suggestions import similar
 from leaven.messages.techniques import missing_library
 from leaven.recipe.task import Task, default_task, task_by_parameter, task_named, task_of_library
@@ -156,31 +156,21 @@ def _arguments(data: Invocation, settings: Sequence[Setting]) -> dict[str, Any] 
     return {targets[setting.name]: getattr(setting.value, "place", setting.value) for setting in settings}
 
 
-def _without_labels(finding: Finding, data: Invocation) -> Finding:
-    """A table without the usual column of labels, where the recipe names no other."""
-    fact = f"no column with labels is named, and {finding.fact}"
-    help = f"add {either([f'`{name}=`' for name in data.card.at_most_one_of])}"
-    return finding._replace(fact=fact, help=help, wrong="", choices=())
-
-
-def _place_of(text: str, place: Span) -> Span | None:
-    """Where a string is written within a place; None where it is not."""
-    at = place.text.find(quoted(text))
-    return place.source.span(place.start + at, place.start + at + len(quoted(text))) if at >= 0 else None
-
-
 def _report(finding: Finding, data: Invocation, scope: Scope) -> None:
     """Report what is wrong with the data at the argument that it is about."""
     setting = data.setting(finding.argument) or data.settings[0]
     if not isinstance(setting.origin, Written):
         if finding.id == "unknown-column" and finding.argument in task_by_parameter():
-            finding = _without_labels(finding, data)
+            # A table without the usual column of labels, where the recipe names no other.
+            fact = f"no column with labels is named, and {finding.fact}"
+            help = f"add {either([f'`{name}=`' for name in data.card.at_most_one_of])}"
+            finding = finding._replace(fact=fact, help=help, wrong="", choices=())
         setting = data.settings[0]
     place = (setting.value.span if isinstance(setting.value, FilePath) else None) or setting.span or data.span
     fix: Fix | str | None = finding.help or None
     if finding.choices:
         near = nearest(finding.wrong, finding.choices, limit=1)
-        column = place and _place_of(finding.wrong, place)
+        column = place and written_in(finding.wrong, place)
         fix = similar(column, [quoted(near[0])]) if near and column else None
     say = error if finding.is_error else warning
     label = finding.label or "read from here"

@@ -71,10 +71,6 @@ class Start(Record):
             is_changed=self.is_changed or is_pruned or bool(reinits),
         )
 
-    def after_training(self, freezing: Freezing) -> "Start":
-        """The start of the phase after one with that freezing: what it trained is no longer new."""
-        return replace(self, new=tuple(s for s in self.new if (s.parameters or set()) <= freezing.frozen))
-
 
 def with_default_rate(optimizer: Optimizer, start: Start, freezing: Freezing | None) -> Optimizer:
     """AdamW with a learning rate where the recipe gives none; another optimizer keeps its library's default."""

@@ -7,7 +7,7 @@ from typing import Any
 from leaven.binding.parameter_defaults import default_value
 from leaven.binding.scope import Scope
 from leaven.catalog import lookup
-from leaven.catalog.values import Default, Invocation, Origin, Quantity, Setting, Written, is_written
+from leaven.catalog.values import Default, Invocation, Origin, Quantity, Setting, is_written
 from leaven.messages import inputs as messages
 from leaven.recipe.data import DataFacts
 from leaven.recipe.model_facts import ModelFacts
@@ -179,14 +179,6 @@ def transform(name: str, origin: Origin, **values: Any) -> Invocation:
         why = origin if parameter.name == "size" or isinstance(origin, Default) else Default("")
         settings.append(Setting(parameter.name, tuple(value) if isinstance(value, list) else value, why))
     return Invocation(card, tuple(settings), origin)
-
-
-def check_split(split: Invocation, scope: Scope) -> None:
-    """Report splits that add up to more than 100%."""
-    shares = [s.value for s in split.settings if isinstance(s.value, Quantity) and isinstance(s.origin, Written)]
-    total = sum(share.amount for share in shares if share.unit == "%")
-    if total > 100:
-        scope.add(messages.split_above_all(split, total))
 
 
 def height_and_width(size: Any) -> tuple[int, int] | None:

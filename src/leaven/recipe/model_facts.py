@@ -52,7 +52,7 @@ class ModelFacts(Record):
 
 def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Scope, run_code: bool) -> ModelFacts:
     """The facts of a model; missing weights and an unknown head are reported."""
-    if isinstance(model.source, Invocation) and model.source.card.model.only_teaches:
+    if isinstance(model.source, Invocation) and model.source.card.model.loads in ("bundle", "earlier_phase"):
         file = model.source.value("file")
         bundle = bundle_facts(file.place) if isinstance(file, FilePath) else None
         scope.add(messages.only_a_teacher(model.source, bundle.built_by if bundle is not None else None))
@@ -66,7 +66,9 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
         return _own_model(model, model.source, chosen, scope, run_code)
     known = card.model
     size = known.input_size
-    asked = _asked_size(model.source)
+    setting = model.source.setting("img_size") or model.source.setting("image_size")
+    side = setting.value if setting is not None and setting.span else None
+    asked = (side, side) if isinstance(side, int) else (side[0], side[1]) if isinstance(side, tuple) else None
     channels = model.source.value("in_chans") or (size[0] if size else None)
     described = ModelFacts(
         name=card.bare_name,
@@ -126,7 +128,9 @@ def _check_weights(model: Model, chosen: Invocation, scope: Scope) -> None:
         scope.add(messages.folder_of_weights(model.weights))
     source = model.source if isinstance(model.source, Invocation) else None
     card = source.card if source is not None else None
-    if source is not None and model.traits.is_of_transformers and not model.pretrained:  # its tokenizer is there, too
+    if (
+        source is not None and model.traits.loads == "transformers" and not model.pretrained
+    ):  # its tokenizer is there, too
         scope.diagnostics += missing_weights(source.card, span_of(source.origin))
     if not model.pretrained or pretrained is None:
         return
@@ -179,7 +183,7 @@ def _own_model(model: Model, source: Invocation, chosen: Invocation, scope: Scop
 
 
 def _with_layers(described: ModelFacts, source: Invocation, request: dict[str, Any], scope: Scope) -> ModelFacts:
-    if source.card.model.is_of_transformers:
+    if source.card.model.loads == "transformers":
         config = configuration(source)
         if config is None:
             if source.card.model.weights_package is None:  # whose absence is reported
@@ -208,7 +212,7 @@ def _with_layers(described: ModelFacts, source: Invocation, request: dict[str, A
 
 def head_labels(source: Invocation) -> tuple[str, ...] | None:
     """The labels of a text model's trained head, empty without one; None where they are not known."""
-    config = configuration(source) if source.card.model.is_of_transformers else None
+    config = configuration(source) if source.card.model.loads == "transformers" else None
     return labels_of(config) if config is not None else None
 
 
@@ -219,7 +223,7 @@ def _library_request(source: Invocation) -> dict[str, Any]:
 
 def library_layers(teacher: Invocation) -> Layers | None:
     """The layers of a library's model that is used as a teacher; None where unknown."""
-    if teacher.card.kind != "model" or teacher.card.model.is_of_transformers:
+    if teacher.card.kind != "model" or teacher.card.model.loads == "transformers":
         return None
     own = ("pretrained", "weights", "head")
     source = replace(teacher, settings=tuple(s for s in teacher.settings if s.name not in own))
@@ -290,10 +294,3 @@ def _pipeline(stages: tuple[Invocation, ...], data: DataFacts, size: tuple[int, 
     except TypeError:  # a setting that only running can tell
         return described
     return described if answer is None or answer.error else replace(described, layers=answer)
-
-
-def _asked_size(source: Invocation) -> tuple[int, int] | None:
-    """The image size that the recipe asks the model for."""
-    setting = source.setting("img_size") or source.setting("image_size")
-    value = setting.value if setting is not None and setting.span else None
-    return (value, value) if isinstance(value, int) else (value[0], value[1]) if isinstance(value, tuple) else None

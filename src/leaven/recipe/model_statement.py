@@ -104,7 +104,7 @@ def kept_classes(model: Model, task: Task) -> str | None:
 
 def keeps_labels(model: Model, task: Task) -> bool:
     """Whether the kept head of a text model has classes, whose names its configuration tells."""
-    is_published = model.pretrained and model.traits.is_of_transformers
+    is_published = model.pretrained and model.traits.loads == "transformers"
     return is_published and isinstance(model.head, KeepHead) and task.has_one_class
 
 

@@ -136,7 +136,9 @@ class PhaseReader:
         loop = (loss, optimizer, schedule, overrides, keeps_optimizer, precision)
         phase = Phase(name, epochs, techniques, *loop, origin, freezing, tuple(self.adapters), prunings, **fixed)
         if phase.trains and freezing is not None:
-            self.start = self.start.after_training(freezing)
+            # what it trained is no longer new
+            new = tuple(each for each in self.start.new if (each.parameters or set()) <= freezing.frozen)
+            self.start = replace(self.start, new=new)
         return phase
 
     def _fixed(self, inside: Mapping[str, list[Recognised]]) -> dict[str, Any] | None:
@@ -156,7 +158,7 @@ class PhaseReader:
         """The statements of a phase whose head is solved, without those that only a training loop needs, and its one
         epoch. What is written for this phase and has no effect is reported."""
         if is_written(epochs.origin):
-            self.scope.add(training.solved_without_epochs(epochs, solver))
+            self.scope.add(training.solved_without_loop(epochs, "epochs", solver))
         ours = {id(statement) for statement in own}
         for name in _OF_THE_LOOP:
             for one in inside.get(name, ()):

@@ -16,11 +16,12 @@ from leaven.binding.scores import measured_scores
 from leaven.binding.statements import Statements, call_in, default_of
 from leaven.catalog import library, own
 from leaven.catalog.layers import Layers
-from leaven.catalog.values import Default, FilePath, Invocation, Setting, Written
+from leaven.catalog.values import Default, FilePath, Invocation, Quantity, Setting, Written
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic, has_errors, in_order
 from leaven.language.record import Record
 from leaven.language.source import Source, SourceKind
+from leaven.messages import inputs as input_messages
 from leaven.messages import statements as messages
 from leaven.messages.files import output_is_a_file
 from leaven.recipe import default_transforms
@@ -144,7 +145,9 @@ class RecipeReader:
         if not self.assembled.statements and not has_errors(self.scope.diagnostics):
             self.scope.add(messages.empty_recipe(self.source))
             return None, None
-        if self._lacks_libraries():
+        absent = library.installed().absent()
+        if missing := [messages.missing_library(name, absent[name]) for name in NEEDED if name in absent]:
+            self.scope.diagnostics += missing  # without them, no name could be looked up
             return None, None
         placed, top, data_call, data_facts, model, model_facts = self.read_model_and_data()
         if data_facts.task.known is not None:
@@ -217,13 +220,6 @@ class RecipeReader:
 
     # -- which statements there are
 
-    def _lacks_libraries(self) -> bool:
-        """Whether a library that every recipe needs can't be used: then no name could be looked up."""
-        absent = library.installed().absent()
-        missing = [messages.missing_library(name, absent[name]) for name in NEEDED if name in absent]
-        self.scope.diagnostics += missing
-        return bool(missing)
-
     def _require(self, top: Mapping[str, list[Recognised]]) -> None:
         written = self.assembled.statements
         broken = {s.name.path for s in written if isinstance(s, syntax.Broken) and s.name}
@@ -291,7 +287,10 @@ class RecipeReader:
         inside = {name: self.statements.bound(one) for name, one in placed.items()}
         written = {name: statement for name, statement in inside.items() if statement is not None}
         if "split" in written:
-            default_transforms.check_split(written["split"], self.scope)
+            settings = [each for each in written["split"].settings if isinstance(each.origin, Written)]
+            shares = [each.value for each in settings if isinstance(each.value, Quantity) and each.value.unit == "%"]
+            if (total := sum(share.amount for share in shares)) > 100:
+                self.scope.add(input_messages.split_above_all(written["split"], total))
         if call is None or len(written) < len(inside):
             return None
         pipelines = {name: written[name] for name in ("train", "eval") if name in written}

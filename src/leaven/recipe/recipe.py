@@ -112,7 +112,7 @@ class Workers(Fixed):
 
 
 class OnBadFile(Fixed):
-    """What becomes of files that can't be read."""
+    """How files that can't be read are treated."""
 
     action: Setting
 

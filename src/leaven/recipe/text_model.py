@@ -4,18 +4,17 @@ A configuration comes from the model's folder, from an installed package, from w
 or, for the most usual models, from `catalog/text_models.json`. Nothing is downloaded.
 """
 
-import json
 import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from functools import cache
 from pathlib import Path
 from typing import Any
 
-import leaven.catalog
 from leaven.catalog.card import Card
+from leaven.catalog.other_names import usual_models
 from leaven.catalog.values import Invocation
+from leaven.formats.run_folder import read_json
 from leaven.formats.text_models import longest_input
 from leaven.messages.places import span_of
 
@@ -51,28 +50,20 @@ def configuration(source: Invocation) -> dict[str, Any] | None:
         return None
     downloaded = _downloaded(name)
     bare = next((name.removeprefix(owner) for owner in _OWNERS if name.startswith(owner)), name)
-    return downloaded if downloaded is not None else _usual().get(bare)
+    return downloaded if downloaded is not None else usual_models().get(bare)
 
 
 def longest_text(source: Invocation, config: Mapping[str, Any]) -> int | None:
     """How many tokens a model can take, by its configuration and its tokenizer's; None where neither has a limit."""
     folder = folder_of(source)
-    longest = _json(folder / TOKENIZER_CONFIG).get("model_max_length") if folder is not None else None
+    longest = read_json(folder / TOKENIZER_CONFIG).get("model_max_length") if folder is not None else None
     limits = [longest_input(config), longest if isinstance(longest, int) and longest > 0 else None]
     return min((limit for limit in limits if limit is not None), default=None)
 
 
 def _read(file: Path) -> dict[str, Any] | None:
-    config = _json(file)
+    config = read_json(file)
     return config if isinstance(config.get("model_type"), str) else None
-
-
-def _json(file: Path) -> dict[str, Any]:
-    """The object in a file; empty where there is none."""
-    with suppress(OSError, ValueError, RecursionError):
-        content = json.loads(file.read_bytes())
-        return content if isinstance(content, dict) else {}
-    return {}
 
 
 def _downloaded(name: str) -> dict[str, Any] | None:
@@ -84,10 +75,3 @@ def _downloaded(name: str) -> dict[str, Any] | None:
         commit = (model / "refs" / "main").read_text(encoding="utf-8").strip()
         return _read(model / "snapshots" / commit / CONFIG)
     return None
-
-
-@cache
-def _usual() -> dict[str, dict[str, Any]]:
-    file = Path(leaven.catalog.__file__).with_name("text_models.json")
-    found: dict[str, dict[str, Any]] = json.loads(file.read_text(encoding="utf-8"))
-    return found

@@ -13,21 +13,10 @@ from leaven.language.source import Source
 from leaven.recipe.reader import Draft, open_reader
 from leaven.recipe.recipe import Recipe
 from leaven.recipe.relative_paths import relative_to_recipe
-from leaven.rules import (
-    adapters,
-    freezing,
-    inputs,
-    own_losses,
-    pruning,
-    sharding,
-    solving,
-    teachers,
-    techniques,
-    training,
-)
+from leaven.rules import adapters, freezing, inputs, pruning, sharding, solving, teachers, techniques, training
 from leaven.statements.options import Options
 
-FAMILIES = (inputs, training, solving, techniques, teachers, freezing, adapters, pruning, own_losses, sharding)
+FAMILIES = (inputs, training, solving, techniques, teachers, freezing, adapters, pruning, sharding)
 
 
 class Checked(Record):
@@ -57,7 +46,7 @@ def check(
 
 
 def check_once(source: Source, given: Options, run_code: bool = False, requires_args: bool = False) -> Checked:
-    """The recipe in a source, with fixes that were not tried."""
+    """The checked recipe in a source, with fixes that were not tried."""
     reader = open_reader(source, given, run_code, requires_args)
     draft, recipe = reader.read()
     diagnostics = [*reader.scope.diagnostics, *(apply_rules(draft) if draft is not None else ())]

@@ -86,7 +86,7 @@ def _classes(draft: Draft) -> Iterator[Diagnostic]:
         return
     kept = facts.kept or span_of(model.origin)
     counted = draft.data_facts.task.counted(data.outputs)
-    if model.traits.is_of_transformers and model.pretrained:
+    if model.traits.loads == "transformers" and model.pretrained:
         if problem := _unlike_labels(facts, draft.data_facts):
             yield messages.class_names(problem.fact, problem.help, kept, data.source.origin, counted)
         return
@@ -202,4 +202,4 @@ def _image(image: Image, facts: ModelFacts, places: Mapping[str, Span], example:
         better = facts.size[0] if facts.size else facts.smallest
         yield messages.too_small(facts.name, facts.smallest, image.size, place, better)
     elif not takes_size(facts, image.size):
-        yield messages.does_not_pass(facts.name, image.size, place, usual)
+        yield messages.too_small(facts.name, None, image.size, place, usual)

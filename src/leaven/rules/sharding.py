@@ -26,22 +26,22 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
         if phase.trains and phase.solver is None:
             yield from _phase(phase, strategy)
     if draft.train.precision.value == "fp16":
-        yield messages.setting_on_parts("precision=fp16", draft.train.precision.origin, strategy)
+        yield messages.on_parts("setting", "precision=fp16", draft.train.precision.origin, strategy)
     if draft.train.compile.value not in (None, False):
-        yield messages.setting_on_parts("compile", draft.train.compile.origin, strategy)
+        yield messages.on_parts("setting", "compile", draft.train.compile.origin, strategy)
 
 
 def _phase(phase: Phase, strategy: Setting) -> Iterator[Diagnostic]:
     for call in filter(_needs_whole, phase.calls):
-        yield messages.technique_on_parts(call, strategy)
+        yield messages.on_parts("technique", call.card.bare_name, call.origin, strategy)
     optimizer = phase.optimizer.invocation
     if optimizer.card.target not in _ELEMENTWISE:
-        yield messages.optimizer_on_parts(optimizer, strategy)
+        yield messages.on_parts("optimizer", optimizer.card.friendly, optimizer.origin, strategy)
     for override in phase.overrides:
         if override.hook == "after_epoch":
-            yield messages.override_on_parts(override.hook, override.origin, strategy)
+            yield messages.on_parts("override", override.hook, override.origin, strategy)
     if phase.precision == "fp16":
-        yield messages.setting_on_parts("precision=fp16", phase.origin, strategy)
+        yield messages.on_parts("setting", "precision=fp16", phase.origin, strategy)
 
 
 def _needs_whole(call: Invocation) -> bool:

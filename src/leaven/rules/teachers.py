@@ -1,15 +1,15 @@
 """Teachers of distillation: trained, readable, with the same classes; and their weight in the loss."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
 from leaven.binding.files import is_readable, missing_file
 from leaven.catalog.layers import Layers
 from leaven.catalog.lookup import nearest
 from leaven.catalog.values import FilePath, Invocation, Setting
-from leaven.formats.class_names import PublishedClasses, outputs_called, published_classes, published_set, words_of
+from leaven.formats.class_names import outputs_called, published_classes, published_set, words_of
 from leaven.formats.layer_names import is_glob, is_named, is_under
-from leaven.formats.trained import BundleFacts, bundle_facts, is_built_by_code, safetensors_shapes
+from leaven.formats.trained import bundle_facts, is_built_by_code, safetensors_shapes
 from leaven.language.diagnostics import Diagnostic
 from leaven.messages import teachers as messages
 from leaven.messages.places import span_of
@@ -52,12 +52,12 @@ def _as_matched(draft: Draft) -> DataFacts:
 def _teacher(call: Invocation, teacher: Invocation, phases: Sequence[str], data: DataFacts) -> Iterator[Diagnostic]:
     known = teacher.card.model
     matches_outputs = not call.card.technique.compares_features
-    if known.is_earlier_phase:
+    if known.loads == "earlier_phase":
         phase = teacher.setting("phase")
         if phase is not None and isinstance(phase.value, str) and phase.value not in phases:
             yield messages.unknown_phase(phase, phases, nearest(phase.value, phases))
         return
-    if known.is_bundle:
+    if known.loads == "bundle":
         yield from _bundle(teacher, matches_outputs, data)
         return
     weights, is_pretrained = teacher.value("weights"), bool(teacher.value("pretrained"))
@@ -73,31 +73,34 @@ def _teacher(call: Invocation, teacher: Invocation, phases: Sequence[str], data:
         yield messages.class_count(teacher, known.classes or 0, data.outputs, fix)
     elif is_pretrained:
         yield from missing_weights(teacher.card, span_of(teacher.origin))
+        labels = head_labels(teacher) if matches_outputs else None
         if matches_outputs and (classes := published_set(known.classes)) is not None:
-            yield from _published(teacher, published_classes(classes), data)
-        if matches_outputs and (labels := head_labels(teacher)) is not None:
-            yield from _labelled(teacher, labels, data)
+            published = published_classes(classes)
+            words = words_of(*published) if data.names and data.names != published.names else {}
+            yield from _compared(
+                teacher, published.names, data, lambda at, _, ours: ours == str(at) or at in outputs_called(ours, words)
+            )
+        elif labels:
+            yield from _compared(teacher, labels, data, lambda at, theirs, _: theirs == str(at))
+        elif labels is not None:
+            name = f"the head of the teacher {teacher.card.bare_name}"
+            yield messages.untrained(name, span_of(teacher.origin), messages.FOR_THIS_DATA)
 
 
-def _labelled(teacher: Invocation, labels: Sequence[str], data: DataFacts) -> Iterator[Diagnostic]:
-    """The names of a text model's outputs, against the classes of the data: the same, in order."""
-    if not labels:
-        name = f"the head of the teacher {teacher.card.bare_name}"
-        yield messages.untrained(name, span_of(teacher.origin), messages.FOR_THIS_DATA)
-    elif _differ(len(labels), data):
-        yield messages.class_count(teacher, len(labels), data.outputs)
-    for at, (theirs, ours) in enumerate(zip(labels, data.names, strict=False)):
-        if theirs not in (ours, str(at)):
-            yield messages.unequal_classes(teacher, at + 1, theirs, ours, is_reordered=set(labels) == set(data.names))
-            return
-
-
-def _published(teacher: Invocation, published: PublishedClasses, data: DataFacts) -> Iterator[Diagnostic]:
-    """The classes of published weights, against those of the data: a name or number of the same class, in order."""
-    words = words_of(*published) if data.names and data.names != published.names else {}
-    for at, (theirs, ours) in enumerate(zip(published.names, data.names, strict=False)):
-        if words and ours != str(at) and at not in outputs_called(ours, words):
-            yield messages.unequal_classes(teacher, at + 1, theirs, ours, is_reordered=False)
+def _compared(
+    teacher: Invocation,
+    names: Sequence[str],
+    data: DataFacts,
+    is_same: Callable[[int, str, str], bool] = lambda at, theirs, ours: False,
+) -> Iterator[Diagnostic]:
+    """The classes of a teacher against those of the data: as many, the same, in the same order."""
+    if _differ(len(names), data):
+        yield messages.class_count(teacher, len(names), data.outputs)
+        return
+    for at, (theirs, ours) in enumerate(zip(names, data.names, strict=False)):
+        if theirs != ours and not is_same(at, theirs, ours):
+            is_reordered = sorted(names) == sorted(data.names)
+            yield messages.unequal_classes(teacher, at + 1, theirs, ours, is_reordered)
             return
 
 
@@ -126,13 +129,13 @@ def _bundle(teacher: Invocation, matches_outputs: bool, data: DataFacts) -> Iter
     if is_built_by_code(bundle.built_by) and not teacher.value("trust_code"):
         yield messages.untrusted_code(teacher, file)
     if matches_outputs:
-        yield from _classes(teacher, bundle, data)
+        yield from _compared(teacher, bundle.classes, data)
 
 
 def _file(teacher: Invocation, weights: FilePath, data: DataFacts) -> Iterator[Diagnostic]:
     """Weights in a file: the teacher is built for the data's classes, so the file must have them."""
     if (bundle := bundle_facts(weights.place)) is not None:
-        yield from _classes(teacher, bundle, data)
+        yield from _compared(teacher, bundle.classes, data)
         return
     shapes = safetensors_shapes(weights.place)
     outputs = _outputs(shapes, library_layers(teacher)) if shapes else None
@@ -151,18 +154,6 @@ def _outputs(shapes: dict[str, tuple[int, ...]], layers: Layers | None) -> int |
     return next(counts, None)
 
 
-def _classes(teacher: Invocation, bundle: BundleFacts, data: DataFacts) -> Iterator[Diagnostic]:
-    """The classes that a bundle names, against those of the data: as many, the same, in the same order."""
-    if _differ(len(bundle.classes), data):
-        yield messages.class_count(teacher, len(bundle.classes), data.outputs)
-        return
-    for at, (theirs, ours) in enumerate(zip(bundle.classes, data.names, strict=False), 1):
-        if theirs != ours:
-            is_reordered = sorted(bundle.classes) == sorted(data.names)
-            yield messages.unequal_classes(teacher, at, theirs, ours, is_reordered)
-            return
-
-
 def _differ(outputs: int, data: DataFacts) -> bool:
     return bool(outputs and data.outputs and outputs != data.outputs)
 
@@ -174,8 +165,10 @@ def _layers(call: Invocation, draft: Draft) -> Iterator[Diagnostic]:
         yield from _names(ours, draft.model.layers, draft.model_facts.name)
     teacher = call.value("teacher")
     if isinstance(theirs.value, tuple) and isinstance(teacher, Invocation) and teacher.card.kind == "model":
-        traits = teacher.card.model
-        known = draft.model.layers if traits.is_earlier_phase else None if traits.is_bundle else library_layers(teacher)
+        loads = teacher.card.model.loads
+        known = (
+            draft.model.layers if loads == "earlier_phase" else library_layers(teacher) if loads != "bundle" else None
+        )
         if known is not None:
             yield from _names(theirs, known, teacher.card.bare_name)
     if not isinstance(ours.value, tuple) or not isinstance(theirs.value, tuple):

@@ -1,4 +1,4 @@
-"""Losses and metrics against the task; optimizers and schedules against their phase."""
+"""Losses and metrics against the task, optimizers and schedules against their phase; models with own losses."""
 
 from collections.abc import Iterator, Sequence
 
@@ -32,6 +32,7 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
         if not phase.trains and is_written(phase.epochs.origin) and not changes_model:
             yield messages.no_epochs(phase.epochs, phase.name)
         yield from _kept_optimizer(phase, draft.phases[:at])
+    yield from _own_losses(draft)
 
 
 def _balance(draft: Draft) -> Iterator[Diagnostic]:
@@ -104,3 +105,27 @@ def _kept_optimizer(phase: Phase, before: Sequence[Phase]) -> Iterator[Diagnosti
     previous = trained.optimizer.invocation.card if trained is not None and trained.solver is None else None
     if previous is None or previous.name != phase.optimizer.invocation.card.name:
         yield messages.kept_optimizer(phase.name, phase.origin, previous.name if previous is not None else None)
+
+
+def _own_losses(draft: Draft) -> Iterator[Diagnostic]:
+    """Models that compute their losses themselves: parts that need outputs for images alone, or a `val.loss`."""
+    task = draft.data_facts.task
+    for phase in draft.phases:
+        if phase.loss.card.kind != "loss" or not phase.loss.card.loss.by_model:
+            continue
+        if phase.solver is not None:
+            yield messages.not_solved(phase.solver, task.title)
+        shrinking = [one.invocation for one in phase.prunings if one.removes_channels]
+        yield from (messages.channels_stay(call, task.title) for call in shrinking)
+        score = phase.schedule.setting("score")
+        if score is not None and not is_written(score.origin) and str(score.value) == "val.loss":  # its default
+            better = next(iter(name for metric in draft.metrics for name in metric.card.metric.scores), "map")
+            yield messages.no_loss_to_watch(phase.schedule, f"val.{better}")
+    train = draft.train
+    if train is not None and task.known is not None and not task.known.has_eval_loss:
+        automatic = [
+            one
+            for one in (train.batch, train.precision, train.compile)
+            if one.value == "auto" and is_written(one.origin)
+        ]
+        yield from (messages.not_measured(one, task.title) for one in automatic)

@@ -14,8 +14,7 @@ from leaven.language.diagnostics import Diagnostic
 from leaven.language.fixes import Edit, Fix, edited
 from leaven.language.record import Record
 from leaven.language.source import Source, SourceKind, Span
-from leaven.statements.edited_options import edited_options
-from leaven.statements.options import Options
+from leaven.statements.options import Options, edited_options
 
 MAX_STEPS = 4  # fixes that are reported as one
 MAX_CHARACTERS = 200_000  # checked again in all: a long recipe with many errors is reported without trying their fixes
@@ -169,7 +168,8 @@ def _as_tried(
         if trial is None or after is None:
             return fix
         left = errors_left(report, found, after, trial, fix.shown)
-        following = next(filter(None, (_following(one, trial) for one in left)), None)
+        fixes = (one.fix for one in left if one.fix is not None and len(one.fix.edits) == 1)
+        following = next((each for each in fixes if trial.is_edited(each.edits[0].span.source)), None)
         if following is None or step == MAX_STEPS - 1:
             break
         if following.caveat:
@@ -195,9 +195,3 @@ def errors_left(
     again = [one for one in new if (one.id, one.headline) == (report.id, report.headline)]
     about = [one for one in new if (one.is_error or one in again) and trial.is_about(one, shown)]
     return [one for one in again if trial.key(one) == trial.key(report)] + about
-
-
-def _following(report: Diagnostic, trial: Trial) -> Fix | None:
-    """The fix of what other edits left."""
-    edits = report.fix.edits if report.fix is not None else ()
-    return report.fix if len(edits) == 1 and trial.is_edited(edits[0].span.source) else None

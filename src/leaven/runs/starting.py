@@ -106,7 +106,8 @@ def new_run(
     lock = run_folder.first_lock(program, recipe_folder=place, started_in=os.getcwd())
     write_text(folder / run_folder.LOCK, lock)
     if plan.sweep is not None:
-        sweep_folder.write_trials(folder, trials_of(plan.sweep, flags, is_quick=is_quick))
+        trials = sweep_folder.trials_json(trials_of(plan.sweep, flags, is_quick=is_quick))
+        write_text(folder / sweep_folder.TRIALS, trials)
         sweep_folder.make_trial_folders(folder, lock)
     return folder, flags
 

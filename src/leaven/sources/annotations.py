@@ -8,20 +8,19 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
 from leaven.formats.finding import About, BadSource, Finding
 from leaven.formats.image_folder import IMAGE_ENDINGS, PART_NAMES
 from leaven.formats.listing import some_names
 from leaven.sources.copies import copies
-from leaven.sources.source import Samples, SourceFacts, joined
+from leaven.sources.source import OnBadFile, Samples, SourceFacts, joined
 from leaven.tasks.detection.target import Box, Categories, Object, Objects, box_fault, within
 from leaven.tasks.instances.target import MaskedCategories
 
 LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
 _LISTED = 5
 _CORRECT = "correct the annotations"
-OnBadFile = Literal["stop", "skip"]
 
 
 class Image(NamedTuple):
@@ -129,7 +128,7 @@ def several(name: str, found: Sequence[str], folder: Path) -> tuple[str, str]:
 
 
 class Read(NamedTuple):
-    """All that was read: the names of the categories, and the images of each split, or of '' where there is none."""
+    """The names of the categories, and the images of each split, or of '' where there is none."""
 
     names: tuple[str, ...]
     splits: Mapping[str, Sequence[Image]]
@@ -166,7 +165,7 @@ class Read(NamedTuple):
         return annotations_at(self.problems.argument).error("wrong-annotation", fact, help)
 
     def _unused(self) -> Iterable[Finding]:
-        """That some categories have no objects."""
+        """A warning about categories without objects."""
         train = self.splits.get("train", self.splits.get("", ()))
         used = {one.category for image in train for one in image.objects}
         unused = [name for at, name in enumerate(self.names) if at not in used]
@@ -180,7 +179,7 @@ class Read(NamedTuple):
 
 
 def annotations_at(argument: str = "path") -> About:
-    """What findings about annotations are about: the argument that names these."""
+    """The argument that names the annotations, for findings about them."""
     return About(argument, "the annotations are read from here")
 
 

@@ -12,7 +12,6 @@ from leaven.sources.annotations import (
     LARGEST_LOOK,
     Image,
     ImageIndex,
-    OnBadFile,
     Problems,
     Read,
     annotations_at,
@@ -21,7 +20,7 @@ from leaven.sources.annotations import (
     several,
 )
 from leaven.sources.name_files import unreadable
-from leaven.sources.source import Samples, SourceFacts, returns_findings
+from leaven.sources.source import OnBadFile, Samples, SourceFacts, returns_findings
 from leaven.tasks.detection.target import Object
 
 _PARTS = ("images", "annotations", "categories")
@@ -99,7 +98,7 @@ class Coco(NamedTuple):
         return Read(tuple(name for _, name in ids), splits, problems)
 
     def _check_shared(self, files: Mapping[str, Path], splits: Mapping[str, Sequence[Image]]) -> None:
-        """That an image of training is not taken for one of another split, which has its own beside its annotations."""
+        """Refuse an image of training in another split that has one of that name beside its annotations."""
         trained = {os.path.basename(image.file): image.file for image in splits.get("train", ())}
         for split in splits.keys() - {"train"}:
             for image in splits[split]:

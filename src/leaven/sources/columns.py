@@ -49,7 +49,7 @@ class InputColumns(Protocol):
         return
 
     def unusable(self, rows: Sequence[Row], *, skips: bool) -> Iterable[Finding]:
-        """That some can't be used, as far as a look tells: an error, unless they are skipped."""
+        """Findings about inputs that can't be used, as far as a look tells: errors, unless they are skipped."""
         return ()
 
     def first_missing(self, rows: Sequence[Row], root: Path) -> Path | None:
@@ -57,7 +57,7 @@ class InputColumns(Protocol):
         return None
 
     def repeated(self, rows: Sequence[Row], values: Sequence[Value], name: str, about: About) -> Iterable[Finding]:
-        """That some are in several rows of the table of that name, where that does harm."""
+        """Warnings about inputs that several rows of the table of that name have, where that does harm."""
         return ()
 
 

@@ -17,7 +17,7 @@ MOST = 20_000  # files; to compare more takes too long
 
 
 def copies(files: Sequence[str], values: "Sequence[Value]") -> tuple[Finding, ...]:
-    """That images have several labels, or else that they are there twice."""
+    """A warning about images that are there twice, first of all with different labels."""
     if len(files) > MOST:
         return ()
     first = dict(zip(reversed(files), reversed(range(len(files))), strict=True))

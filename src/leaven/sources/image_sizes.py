@@ -23,7 +23,7 @@ def image_sizes(files: Sequence[str], start: Path) -> dict[tuple[int, int], str]
 
 
 def unreadable_images(files: Sequence[str]) -> tuple[str, ...]:
-    """Those of some files that are no images; none where all of them are not."""
+    """The files that are not images; none if no file is one."""
     looked_at = dict(_looked_at(files))
     return tuple(file for file, size in looked_at.items() if size is None) if any(looked_at.values()) else ()
 

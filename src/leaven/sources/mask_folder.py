@@ -14,10 +14,9 @@ from typing import TYPE_CHECKING, NamedTuple
 from leaven.formats.finding import About, Finding
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
 from leaven.formats.listing import in_code, some_names, some_of_many
-from leaven.sources.annotations import OnBadFile
 from leaven.sources.mask_pixels import MaskFacts, Pair, look_at_masks
 from leaven.sources.name_files import read_lines, unreadable
-from leaven.sources.source import Samples, SourceFacts, joined, returns_findings
+from leaven.sources.source import OnBadFile, Samples, SourceFacts, joined, returns_findings
 from leaven.tasks.segmentation.target import MaskClasses
 
 if TYPE_CHECKING:
@@ -76,7 +75,7 @@ class MaskFolder(NamedTuple):
     # -- what is in the masks
 
     def _bad(self, seen: Sequence[MaskFacts]) -> tuple[Finding, ...]:
-        """That masks are skipped; a BadSource where they are not, or none is left."""
+        """A warning about skipped masks; a BadSource where they are not skipped, or none is left."""
         bad = [one for one in seen if one.fault]
         if not bad:
             return ()
@@ -94,7 +93,7 @@ class MaskFolder(NamedTuple):
     def _unlearnable(
         self, seen: Sequence[MaskFacts], pairs: Mapping[str, Sequence[Pair]], target: MaskClasses
     ) -> tuple[Finding, ...]:
-        """That no pixel has a class, or none has one of the classes. Of a few masks, only the first can be reported."""
+        """A finding that no pixel has a class, or none has one of the classes; the latter needs many masks."""
         split = "train" if "train" in pairs else ""
         there = set(pairs[split])
         looked = [one for one in seen if one.pair in there]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from itertools import accumulate, pairwise
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, TypeVar
 
 from leaven.formats.finding import BadSource, Finding
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from leaven.formats.target import Target, Value
     from leaven.formats.texts import Text
 
+OnBadFile = Literal["stop", "skip"]
 _Sample = TypeVar("_Sample")
 _Source = TypeVar("_Source")
 _Facts = TypeVar("_Facts", bound="SourceFacts | None")

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from leaven.formats.finding import About, BadSource, Finding
 from leaven.formats.tables import (
@@ -32,7 +32,7 @@ from leaven.formats.tables.jsonl_file import is_one_list
 from leaven.formats.target import BadTarget, Target, TargetReader, Value, shown
 from leaven.formats.texts import text_columns
 from leaven.sources.columns import IN_COLUMN, SKIPPING, ImageColumn, InputColumns, Row, TextColumns, skipped
-from leaven.sources.source import Samples, SourceFacts, class_counts, joined, predefined
+from leaven.sources.source import OnBadFile, Samples, SourceFacts, class_counts, joined, predefined
 
 LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
 LISTED = 8
@@ -43,21 +43,11 @@ FILE_NAME = "file_name"  # as in other libraries that read such folders
 Rows = dict[str, list[Row]]  # of each split
 
 
-def table_as_written(
-    path: Path,
-    name: str,
-    target: TargetReader,
-    *,
-    separator: str | None = PLAIN.separator,
-    header: bool | Literal["auto"] = PLAIN.header,
-    columns: Sequence[str] | None = None,
-    quote: str | None = PLAIN.quote,
-    encoding: str = PLAIN.encoding,
-    **others: Any,
-) -> "Table":
-    """A table by the arguments that recipes and programs have for it."""
-    layout = Layout(separator, header, tuple(columns or ()), quote, encoding)
-    return Table(path, name, target, layout=layout, **others)
+def table_as_written(path: Path, name: str, target: TargetReader, **arguments: Any) -> "Table":
+    """A table by the arguments that recipes have for it, those of its layout among them."""
+    laid_out = {field: arguments.pop(field) for field in Layout._fields if field in arguments}
+    columns = tuple(laid_out.pop("columns", None) or ())
+    return Table(path, name, target, layout=Layout(columns=columns, **laid_out), **arguments)
 
 
 @dataclass(frozen=True)
@@ -75,7 +65,7 @@ class Table:
     layout: Layout = PLAIN
     endings: tuple[str, ...] = ()
     is_metadata: bool = False  # whether the table is inside of the folder of images
-    on_bad_file: Literal["stop", "skip"] = "stop"  # at rows without a label, and at texts that can't be used
+    on_bad_file: OnBadFile = "stop"  # at rows without a label, and at texts that can't be used
 
     def look(self) -> SourceFacts:
         """The facts that are known before training; of the images, only the first is looked for."""

@@ -6,18 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 from xml.etree import ElementTree
 
-from leaven.sources.annotations import (
-    Image,
-    ImageIndex,
-    OnBadFile,
-    Problems,
-    Read,
-    annotations_at,
-    named_split,
-    several,
-)
+from leaven.sources.annotations import Image, ImageIndex, Problems, Read, annotations_at, named_split, several
 from leaven.sources.name_files import unreadable
-from leaven.sources.source import Samples, SourceFacts, returns_findings
+from leaven.sources.source import OnBadFile, Samples, SourceFacts, returns_findings
 from leaven.tasks.classification.target import in_order
 from leaven.tasks.detection.target import Box, Object
 
@@ -32,9 +23,6 @@ class _Marked(NamedTuple):
     category: str
     box: Box
     is_difficult: bool
-
-    def as_object(self, order: dict[str, int]) -> Object:
-        return Object(order[self.category], self.box, is_crowd=self.is_difficult)
 
 
 class Voc(NamedTuple):
@@ -105,7 +93,10 @@ class Voc(NamedTuple):
         names = tuple(in_order({one.category for one in every}))
         order = {name: at for at, name in enumerate(names)}
         images = {
-            split: [Image(file, tuple(one.as_object(order) for one in found)) for file, found in there]
+            split: [
+                Image(file, tuple(Object(order[one.category], one.box, is_crowd=one.is_difficult) for one in found))
+                for file, found in there
+            ]
             for split, there in marked.items()
         }
         return Read(names, images, problems)

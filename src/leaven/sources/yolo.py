@@ -6,17 +6,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from leaven.formats.image_folder import IMAGE_ENDINGS
-from leaven.sources.annotations import (
-    Image,
-    OnBadFile,
-    Problems,
-    Read,
-    annotations_at,
-    as_text,
-    named_split,
-)
+from leaven.sources.annotations import Image, Problems, Read, annotations_at, as_text, named_split
 from leaven.sources.name_files import read_lines, unreadable
-from leaven.sources.source import Samples, SourceFacts, returns_findings
+from leaven.sources.source import OnBadFile, Samples, SourceFacts, returns_findings
 from leaven.tasks.detection.target import Object
 
 MOST_LOOKED = 20_000  # images: a look at more takes too long

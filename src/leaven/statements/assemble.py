@@ -18,6 +18,7 @@ from leaven.language.parser import parse
 from leaven.language.source import Source, SourceKind, Span
 from leaven.language.source_files import read_source
 from leaven.messages import statements as messages
+from leaven.messages.files import neighbours
 from leaven.messages.names import defined_twice
 from leaven.messages.suggestions import similar
 from leaven.statements.merge import merge
@@ -87,7 +88,7 @@ def _read(source: Source, chain: tuple[Path, ...], seen: set[Path]) -> Assembled
 
 
 def _summary(tree: syntax.Tree, source: Source) -> str:
-    """What a recipe says of itself: the comment that it begins with."""
+    """The comment that a recipe begins with, on one line."""
     first = tree.statements[0].span.start if tree.statements else len(source.text)
     lines: list[str] = []
     for number, comment in enumerate(tree.comments, tree.comments[0].line if tree.comments else 0):
@@ -121,11 +122,7 @@ def _base(
 def _similar(target: syntax.String, folder: Path) -> Fix | None:
     """The recipe that was likely meant, if there is no such file."""
     place = folder / target.value
-    try:
-        others = sorted(found.name for found in place.parent.glob("*.leaven") if found != place)
-    except (OSError, ValueError):
-        return None
-    near = nearest(place.name, others, limit=1)
+    near = nearest(place.name, neighbours(place, ".leaven"), limit=1)
     return similar(target.span, [quoted(Path(target.value).with_name(name).as_posix()) for name in near])
 
 

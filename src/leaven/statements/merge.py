@@ -6,6 +6,7 @@ Decides by names and labels alone; what a statement means is left to `binding`.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from leaven.catalog import own
 from leaven.catalog.statement_keys import (
     BLOCK_OWNERS,
     BodyStatement,
@@ -22,7 +23,6 @@ from leaven.language.diagnostics import Diagnostic
 from leaven.messages import edits as messages
 from leaven.messages.suggestions import MAX_SUGGESTIONS, is_misspelling
 from leaven.statements.changed_arguments import changed_statement
-from leaven.statements.defaults import default_statement
 
 _MAX_CANDIDATES = 1_000  # statements among which the one that was meant is looked for
 
@@ -186,7 +186,7 @@ class _Editing:
         card = statement_card(target.path, self.owner)
         if len(key) > 1 or card is None or not (self.owner in BLOCK_OWNERS or card.statement.default):
             return None
-        written = default_statement(f"{self.owner}.{target.path}" if self.owner in BLOCK_OWNERS else target.path)
+        written = own.default_statement(f"{self.owner}.{target.path}" if self.owner in BLOCK_OWNERS else target.path)
         # With the place of the edit, so that reports point at something written.
         arguments = tuple(replace(argument, span=edit.span) for argument in written.arguments)
         name = replace(written.name, span=edit.span)
@@ -200,15 +200,12 @@ class _Editing:
             return  # that it is missing is reported, or one of the statements that could not be read may be it
         label = key[1] if len(key) > 1 else None
         candidates = self._left()[:_MAX_CANDIDATES] if len(self.diagnostics) < MAX_SUGGESTIONS else []
-        if label is None and self._is_misspelt(target.path, candidates):
+        # A statement whose own name means nothing may be the one of that name, misspelt.
+        names = {s.name.path for s in candidates if s.name is not None and "." not in s.name.path}
+        unknown = (other for other in names if not statement_card(other, self.owner))
+        if label is None and any(is_misspelling(other, target.path) for other in unknown):
             return
         self.diagnostics.append(messages.no_such_statement(edit, target, label, candidates, self.owner))
-
-    def _is_misspelt(self, name: str, statements: Iterable[BodyStatement]) -> bool:
-        """Whether one of the statements, whose own name means nothing, must be the one of that name."""
-        names = {statement.name.path for statement in statements if statement.name is not None}
-        unknown = (other for other in names if "." not in other and not statement_card(other, self.owner))
-        return any(is_misspelling(other, name) for other in unknown)
 
 
 def target_of(edit: syntax.Statement) -> tuple[syntax.Name | None, Key]:

@@ -1,6 +1,7 @@
-"""Options of the command line as sources of their own: checked like the file, reported in the option."""
+"""Options of the command line as sources of their own: checked like the file, reported in the option, and edited."""
 
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
@@ -10,11 +11,14 @@ from leaven.catalog.statement_keys import has_label
 from leaven.catalog.value_text import quoted, value_text
 from leaven.language import syntax
 from leaven.language.diagnostics import Diagnostic
+from leaven.language.fixes import Edit
 from leaven.language.parser import parse, parse_setting, parse_value
 from leaven.language.record import Record
-from leaven.language.source import Source, SourceKind, flag_of
+from leaven.language.source import Source, SourceKind, arg_of, flag_of
 from leaven.messages import options as messages
 from leaven.statements.assemble import Assembled, add, replace_value
+
+FLAGS = ("model", "data", "output", "checkpoint")  # options of every recipe
 
 
 class Options(Record):
@@ -59,7 +63,7 @@ def _written(value: object) -> str:
 def given(options: Options, declared: set[str]) -> dict[str, Source]:
     """The text given for each declared `arg`. One named like a built-in flag takes that flag."""
     texts = dict(options.args)
-    for flag in ("model", "data", "checkpoint", "output"):
+    for flag in FLAGS:
         text = getattr(options, flag)
         if flag in declared and text is not None:
             texts[flag] = text
@@ -71,14 +75,14 @@ def option_source(name: str, text: str) -> Source:
 
 
 def apply(options: Options, assembled: Assembled) -> None:
-    """Add what the options say to what the file says: additions, then replacements, then changes."""
+    """Apply the options to the file's statements: additions, then replacements, then changes."""
     for text in options.additions:
         parsed = parse(option_source("with", text))
         assembled.diagnostics += parsed.diagnostics
         add(assembled, parsed.tree.statements)
     weights = ("model.pretrained", "model.weights")
     sets_weights = options.checkpoint is not None or any(text.startswith(weights) for text in options.settings)
-    for flag in ("model", "data", "output", "checkpoint"):
+    for flag in FLAGS:
         text = getattr(options, flag)
         if text is not None and flag not in assembled.args:
             statement = _flag(flag, text, assembled)
@@ -175,3 +179,35 @@ def _targets(owners: Sequence[syntax.Name | syntax.String]) -> list[tuple[syntax
         else:
             targets.append((argument,))
     return targets
+
+
+# -- options as an edit changes them: a flag with another text, or other flags in its place
+
+
+def edited_options(options: Options, edit: Edit, text: str) -> Options:
+    """The options with a text in the place of the one that the edit's source was made of, or with those in the text."""
+    source = edit.span.source
+    changed = _pairs(text) if edit.is_option else [(source.name, text)]
+    args = [(flag_of(arg), text) for arg, text in options.args.items()]
+    single = [(flag_of(name), text) for name in FLAGS if (text := getattr(options, name)) is not None]
+    many = [*(("--set", text) for text in options.settings), *(("--with", text) for text in options.additions)]
+    all_given = [*args, *many, *single]
+    at = all_given.index((source.name, source.text))
+    return _as_options([*all_given[:at], *changed, *all_given[at + 1 :]])
+
+
+def options_of(words: str) -> Options:
+    """The options in a text, each with a value: `--set a.b=1 --set c.d=1`."""
+    return _as_options(_pairs(words))
+
+
+def _pairs(words: str) -> list[tuple[str, str]]:
+    split = shlex.split(words)
+    return list(zip(split[::2], split[1::2], strict=True))
+
+
+def _as_options(all_given: Sequence[tuple[str, str]]) -> Options:
+    args = {arg_of(flag): text for flag, text in all_given if flag not in ("--set", "--with")}
+    single = {name: args.pop(name) for name in FLAGS if name in args}
+    settings, additions = (tuple(t for flag, t in all_given if flag == many) for many in ("--set", "--with"))
+    return Options(args, settings, additions, **single)

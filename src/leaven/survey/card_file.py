@@ -88,7 +88,7 @@ class CardFile:
 
 
 def differences(usual: "Traits", traits: "Traits") -> dict[str, Any]:
-    """The fields in which the second differs from the first, as it has them."""
+    """The fields of `traits` that differ from the usual ones."""
     fields = zip(traits._fields, traits, usual, strict=True)
     return {name: value for name, value, usual_value in fields if value != usual_value}
 

@@ -54,7 +54,7 @@ def watch(entry: Callable[..., Any], **given: Any) -> Construction | None:
 
 
 def swallowed(entry: Callable[..., Any], names: set[str], **given: Any) -> set[str]:
-    """Those of `names` that the entry point takes itself and does not pass on to the constructor."""
+    """The names that the entry point takes itself and does not pass on to the constructor."""
     wanted = _returned_class(entry)
     stopped = _stop(entry, wanted, {**given, **dict.fromkeys(names)})
     if isinstance(stopped, _Stopped):
@@ -65,7 +65,7 @@ def swallowed(entry: Callable[..., Any], names: set[str], **given: Any) -> set[s
 
 
 def _stop(entry: Callable[..., Any], wanted: type, given: dict[str, Any]) -> BaseException | None:
-    """What ends an entry point: the construction of its first module of the wanted class, or its failure."""
+    """The exception that ends an entry point: the construction of its first module of a class, or a failure."""
     is_waiting = True  # `__new__` stays in place: deleting it breaks later constructions
 
     def new(class_: type, *args: Any, **kwargs: Any) -> Any:

@@ -116,7 +116,9 @@ def _build(request: dict[str, Any], changes: dict[str, Any]) -> nn.Module:
     if "text_config" in request:
         return transformers_models.build(request)
     if "file" in request:
-        model = _user_definition(request["file"], request["name"])
+        path = Path(request["file"])
+        sys.path.append(str(path.parent))  # files beside it can be imported as in the user's own program
+        model = attrgetter(request["name"])(load_module(path, path.stem.replace(".", "_")))
         if not isinstance(model, nn.Module):
             model = model(**arguments)
     elif request["target"] == "timm.create_model":
@@ -142,13 +144,6 @@ def _parameters(constructor: Any) -> frozenset[str]:
     return frozenset(inspect.signature(constructor).parameters)
 
 
-def _user_definition(file: str, name: str) -> Any:
-    """A definition in the user's file, which is run; files beside it can be imported as in the user's own program."""
-    path = Path(file)
-    sys.path.append(str(path.parent))
-    return attrgetter(name)(load_module(path, path.stem.replace(".", "_")))
-
-
 def _pipeline(request: dict[str, Any]) -> nn.Module:
     """A sequence of components; each that takes `in_channels` gets those of the output before it."""
     height, width = request.get("input_size") or (32, 32)
@@ -172,7 +167,7 @@ def _pipeline(request: dict[str, Any]) -> nn.Module:
 
 
 def describe(model: nn.Module, request: dict[str, Any]) -> dict[str, Any]:
-    """All that the compiler asks about a model: the fields of `leaven.catalog.layers.Layers`."""
+    """The answer about a model: the fields of `leaven.catalog.layers.Layers`."""
     trial = _trial(model, request)
     order, output = trial.order, trial.shapes.get("", [])
     modules = dict(model.named_modules())
@@ -283,14 +278,10 @@ def _forward(model: nn.Module, inputs: Any, deadline: float) -> Trial:
         order[path] = latest
     shapes = {path: outputs[module] for path, module in model.named_modules() if module in outputs}
     size = list(inputs.shape[2:]) if isinstance(inputs, Tensor) else None
-    return Trial(order, shapes, _flops(counter, model), size)
-
-
-def _flops(counter: FlopCounterMode, model: nn.Module) -> dict[str, int]:
-    """By module path; the counter puts the name of the model's class before it."""
-    counts = counter.get_flop_counts()
+    counts = counter.get_flop_counts()  # by paths that begin with the name of the model's class
     by_path = {path: counts.get(_path(type(model).__name__, path)) for path, _ in model.named_modules()}
-    return {path: sum(kinds.values()) // _SAMPLES for path, kinds in by_path.items() if kinds}
+    flops = {path: sum(kinds.values()) // _SAMPLES for path, kinds in by_path.items() if kinds}
+    return Trial(order, shapes, flops, size)
 
 
 def _parts(model: nn.Module, request: dict[str, Any]) -> tuple[list[str], list[str], list[list[str]]]:

@@ -48,7 +48,7 @@ def _configuration(model: nn.Module) -> dict[str, Any]:
 
 
 def _existing(model: nn.Module, named: Any) -> list[str]:
-    """Those of the named paths that are modules with parameters."""
+    """The named paths that are modules with parameters."""
     paths = [named] if isinstance(named, str) else list(named or ())
     modules = dict(model.named_modules())
     return [path for path in paths if path in modules and has_weights(modules[path])]

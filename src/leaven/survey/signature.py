@@ -63,7 +63,7 @@ class Signature:
         return Signature([entry for entry in self.parameters if entry["name"] not in left_out], self.open_ended)
 
     def as_options(self) -> "Signature":
-        """With every parameter keyword-only and optional."""
+        """The same signature with every parameter keyword-only and optional."""
         options = [{**entry, "positional": False} for entry in self.parameters]
         for entry in options:
             entry.pop("required", None)

@@ -18,16 +18,11 @@ def survey(cards: CardFile) -> None:
     for name, class_ in sorted(vars(v2).items()):
         if not inspect.isclass(class_) or not issubclass(class_, v2.Transform) or class_ is v2.Transform:
             continue
-        traits = TransformTraits(_is_random(class_))
+        own = [part for part in class_.__mro__ if issubclass(part, v2.Transform) and part is not v2.Transform]
+        traits = TransformTraits(is_random=any(_RANDOM_CALL.search(inspect.getsource(part)) for part in own))
         cards.add_class(class_, f"torchvision.transforms.v2.{name}", signatures.read(class_), traits)
     taken = set(cards.names)
     for friendly, (number, *_) in sorted(cards.names.items()):
         takes_transforms = any(entry["name"] == "transforms" for entry in cards.cards[number].get("parameters", ()))
         if not takes_transforms and (short := shorter(friendly, taken)):
             cards.names[short] = [number]
-
-
-def _is_random(class_: type) -> bool:
-    """Whether the transform is random, as far as its own code shows."""
-    own = (part for part in class_.__mro__ if issubclass(part, v2.Transform) and part is not v2.Transform)
-    return any(_RANDOM_CALL.search(inspect.getsource(part)) for part in own)

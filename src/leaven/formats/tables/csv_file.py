@@ -57,7 +57,7 @@ class Table(TableFile):
         return first if self.layout.has_header else [COLUMN.format(number) for number in numbers]
 
     def _doubt(self, cells: Sequence[str], columns: int, line: int) -> Doubt | None:
-        """What speaks against how a line was read."""
+        """A reason to doubt that a line was read as it is meant."""
         if any(cells[columns:]):
             fact = f"has {len(cells)} cells, but the table has {columns} column{'s' * (columns != 1)}"
             return Doubt(f"line {line}", fact, "put quotes around a cell that has the separator in it")
@@ -100,15 +100,7 @@ class Table(TableFile):
 def _first_broken(file: Path) -> int:
     """The first line that is not UTF-8."""
     with open_regular(file) as lines:
-        return next(number for number, line in enumerate(lines, 1) if not _is_utf8(line))
-
-
-def _is_utf8(line: bytes) -> bool:
-    try:
-        line.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+        return next(number for number, line in enumerate(lines, 1) if line.decode(errors="ignore").encode() != line)
 
 
 def likely_encoding(file: Path) -> str:
@@ -121,7 +113,7 @@ def likely_encoding(file: Path) -> str:
 
 
 def _bad_line(place: str, problem: str) -> BadLine:
-    """What is wrong with a record, in the words of a report; `problem` is in those of the module csv."""
+    """The fault of a record in the words of a report; `problem` is in those of the module csv."""
     if "unexpected end" in problem or "expected after" in problem:
         return StrayQuote(place, 'has a quote (") that is not closed, or text after a closing quote')
     if "field larger" in problem:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from leaven.runtime.data.datasets import Dataset, Place, opened, place
 from leaven.runtime.failures import Failure
-from leaven.sources.annotations import OnBadFile
 from leaven.sources.coco import Coco
 from leaven.sources.formats_of_boxes import source_in
 from leaven.sources.mask_folder import MaskFolder
+from leaven.sources.source import OnBadFile
 from leaven.sources.voc import Voc
 from leaven.sources.yolo import Yolo
 from leaven.tasks.segmentation.target import MaskClasses

@@ -7,7 +7,7 @@ from typing import Any
 
 from leaven.formats.class_names import Mismatch, match, named_outputs, published_classes
 from leaven.formats.image_folder import PART_NAMES, image_files, sub_folders
-from leaven.formats.target import BadTarget, values_of
+from leaven.formats.target import BadTarget, each_sample
 from leaven.runtime.data.datasets import Dataset, ImageFiles
 from leaven.runtime.data.samples import Samples
 from leaven.runtime.data.torch_datasets import StreamDataset
@@ -81,7 +81,7 @@ def folder(path: Path, target: Classes, columns: Sequence[str]) -> Dataset:
     if not files:
         raise Failure(f"{path} has no class folders with images in them", f"the classes are: {listed(target.names)}")
     try:
-        values = values_of(target, names)
+        values = each_sample(target.value, names)
     except BadTarget as bad:
         raise Failure(f"{files[bad.at or 0]} {bad.fact}", bad.help) from None
     return Dataset(target, values, len(files), ImageFiles(files), files.__getitem__, splits)

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from leaven.formats.class_names import Words, outputs_called, words_of
 from leaven.formats.doubtful_labels import doubt_column
-from leaven.formats.target import BadTarget, Doubt, check_names, plain, shown, values_of
+from leaven.formats.target import BadTarget, Doubt, check_names, each_sample, plain, shown
 from leaven.formats.target_kind import TargetKind
 
 LISTED = 12  # class names in a message
@@ -126,7 +126,7 @@ class Label:
     def read(self, given: Sequence[Any]) -> tuple[Classes, list[int]]:
         if self.names is not None:
             known = Classes(self.names, self.column)
-            return known, values_of(known, given)
+            return known, each_sample(known.value, given)
         labels = [plain(label) for label in given]
         _check(labels)
         names = [str(label) for label in labels]

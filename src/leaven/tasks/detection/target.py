@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, NamedTuple
 
-from leaven.formats.target import BadTarget, Doubt, check_names, shown, values_of
+from leaven.formats.target import BadTarget, Doubt, check_names, each_sample, shown
 from leaven.formats.target_kind import TargetKind
 from leaven.tasks.classification.target import listed
 
@@ -148,7 +148,7 @@ class Annotations:
             raise BadTarget(_WRONG, fact, "give it an attribute `classes`: the names in the order of the labels")
         check_names(names)
         target = self.target(tuple(names))
-        return target, values_of(target, given)
+        return target, each_sample(target.value, given)
 
     def doubt(self, target: Categories, values: Sequence[Objects]) -> Doubt | None:
         return None

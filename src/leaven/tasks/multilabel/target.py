@@ -7,7 +7,7 @@ from itertools import compress
 from typing import Any, ClassVar
 
 from leaven.formats.doubtful_labels import FEWEST, SEPARATORS, doubt_spelling, separator_in
-from leaven.formats.target import BadTarget, Doubt, check_names, each_sample, shown, values_of
+from leaven.formats.target import BadTarget, Doubt, check_names, each_sample, shown
 from leaven.formats.target_kind import TargetKind
 from leaven.tasks.classification.target import in_order, listed, names_told_by
 
@@ -110,7 +110,7 @@ class Labels:
         if not self.separator:
             raise BadTarget("wrong-label", "can't be split into labels: `label_separator` is empty")
         target = LabelSet(columns if len(columns) > 1 else self._names(given), columns, self.separator)
-        values = values_of(target, given)
+        values = each_sample(target.value, given)
         if not _occurring(values):
             raise BadTarget("wrong-label", "has no labels at all")
         return target, values

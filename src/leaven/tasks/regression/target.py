@@ -12,7 +12,7 @@ from statistics import fmean, pstdev
 from typing import Any, ClassVar
 
 from leaven.formats.numerals import MARKS, is_ambiguous, number_in
-from leaven.formats.target import BadTarget, Doubt, shown, values_of
+from leaven.formats.target import BadTarget, Doubt, each_sample, shown
 from leaven.formats.target_kind import TargetKind
 
 Vector = tuple[float, ...]
@@ -136,7 +136,7 @@ class Numbers:
             fact = f"has a list of {len(as_list(given[long]))} numbers as `{self.columns[0]}`"
             help = "put each number into its own column, and list the columns: `target=[…]`"
             raise BadTarget("not-a-number", fact, help, at=long)
-        values = values_of(target, given)
+        values = each_sample(target.value, given)
         for name, column in zip(target.names, zip(*values, strict=True), strict=True):
             _check_range(name, min(column), max(column))
         return target, values
