@@ -54,9 +54,11 @@ def unfreeze_later(phase: TrainPhase, values: Values, epoch: str = "epoch") -> l
     return statement("", code, cited, depth=2)
 
 
-def word_or_paths(layers: str | tuple[str, ...]) -> Code:
+def word_or_paths(layers: bool | str | tuple[str, ...]) -> Code:
     """A word for all layers, or the paths of some."""
-    return text(layers) if isinstance(layers, str) else paths(layers)
+    if isinstance(layers, tuple):
+        return paths(layers)
+    return text(layers) if isinstance(layers, str) else repr(layers)
 
 
 def indented(lines: Iterable[str], depth: int) -> list[str]:

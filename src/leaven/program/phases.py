@@ -243,16 +243,25 @@ def _solve(phase: TrainPhase, solver: SolveHead, values: Values) -> list[str]:
     settings = {each.name: values.value(each.value) for each in solver.settings}
     model, data = variables(phase)
     made = call(values.runtime("HeadSolver"), "phase", model, data, "criterion", **settings)
-    rated = call("solver.rate", values.evaluation("head", "solver.val", "criterion"))
+    kept = call("solver.keep_if_best", values.evaluation("head", "solver.val_features", "criterion"))
+    has_choice = not solver.settings
     scores = values.evaluation(model, f"{data}.val", "criterion")
     return [
         *statement("solver = ", made, cite(*solver.because)),
+        *statement("", "phase.setup_without_optimizer()", "an interrupted run resumes here"),
         "",
         "    for epoch in phase.epochs():",
-        *statement("for head in ", "solver.heads()", "from strong to weak L2", depth=2, suffix=":"),
-        *statement("", rated, depth=3),
-        *statement("", call("phase.log", "solver.use_best()"), depth=2),
-        *statement("", call("phase.end_epoch", scores), depth=2),
+        *statement(
+            "for head in ",
+            "solver.heads()",
+            "from strong to weak L2; the best on val is used" * has_choice,
+            depth=2,
+            suffix=":",
+        ),
+        *statement("", kept, depth=3),
+        *statement("loss = ", "solver.load_best()", "into the model; its training loss", depth=2),
+        *statement("", "phase.log(loss)", depth=2),
+        *statement("", call("phase.end_epoch", scores), "on val, which has chosen the head" * has_choice, depth=2),
         "    phase.finish()",
     ]
 

@@ -113,9 +113,8 @@ def _not_plain(plan: Plan) -> frozenset[str]:
 
 def _is_simple_cosine(schedule: Call) -> bool:
     """Whether a schedule is another one than cosine, or falls to zero after a warm-up over a share of the steps."""
-    warmup = schedule.argument("warmup")
-    is_share = warmup is None or isinstance(warmup.value, float)
-    return schedule.target != "leaven.runtime.cosine" or (is_share and schedule.argument("end") is None)
+    is_other = schedule.target != "leaven.runtime.cosine"
+    return is_other or (schedule.argument("warmup_steps") is None and schedule.argument("end") is None)
 
 
 def _laid_out(definitions: Sequence[Definition]) -> str:

@@ -102,13 +102,15 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     # the frozen layers run once per view of an image; their outputs are in Leaven's cache
     rest, features = phase.frozen_once(model, data)
     criterion = nn.CrossEntropyLoss()
-    solver = runtime.HeadSolver(phase, rest, features, criterion, views=2)  # line 12
+    solver = runtime.HeadSolver(phase, rest, features, criterion)  # line 12
+    phase.setup_without_optimizer()  # an interrupted run resumes here
 
     for epoch in phase.epochs():
-        for head in solver.heads():  # from strong to weak L2
-            solver.rate(task.evaluate(run, head, solver.val, metrics, criterion))
-        phase.log(solver.use_best())
-        phase.end_epoch(task.evaluate(run, rest, features.val, metrics, criterion))
+        for head in solver.heads():  # from strong to weak L2; the best on val is used
+            solver.keep_if_best(task.evaluate(run, head, solver.val_features, metrics, criterion))
+        loss = solver.load_best()  # into the model; its training loss
+        phase.log(loss)
+        phase.end_epoch(task.evaluate(run, rest, features.val, metrics, criterion))  # on val, which has chosen the head
     phase.finish()
 
 
@@ -128,7 +130,7 @@ def train_adapters(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
         dropout=0.1,
         merge=False,
     ).on_model(model)
-    runtime.freeze(model, all_but=["classifier"], dropout="on")  # line 16; adapters stay trainable
+    runtime.freeze(model, all_but=["classifier"], keep_dropout=True)  # line 16; adapters stay trainable
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(  # line 8
         runtime.parameter_groups(
@@ -137,7 +139,7 @@ def train_adapters(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
         ),
         lr=3e-3,
     )
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=2 * phase.steps_per_epoch, end=0.01)  # line 17
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_steps=2 * phase.steps_per_epoch, end=0.01)  # line 17
     train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 
@@ -148,7 +150,7 @@ def train_norms_too(run: runtime.Run, model: nn.Module, data: runtime.Data, metr
     runtime.freeze(  # lines 16, 20, 21, 22; adapters stay trainable
         model,
         all_but=["bn*", "blocks.*.*.bn*", "classifier"],
-        dropout=["blocks.*.*.conv_dw", "blocks.*.*.conv_pw", "blocks.*.*.conv_pwl", "conv_head"],
+        keep_dropout=["blocks.*.*.conv_dw", "blocks.*.*.conv_pw", "blocks.*.*.conv_pwl", "conv_head"],
     )
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(  # line 8
@@ -158,7 +160,7 @@ def train_norms_too(run: runtime.Run, model: nn.Module, data: runtime.Data, metr
         ),
         lr=3e-3,
     )
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 

@@ -79,7 +79,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     # line 8
     runtime.freeze(model, only=["backbone", "head.classification_head.module_list.*.0", "head.regression_head"])
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for epoch in phase.epochs():
@@ -112,7 +112,7 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
         ],
     )
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=5e-3, momentum=0.9)  # line 11
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     ema = techniques.Ema(model=model, decay=0.99)  # line 13
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 

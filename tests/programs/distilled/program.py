@@ -72,7 +72,7 @@ def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     phase = run.phase("alone", model, data, epochs=2)  # line 6
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: for training from scratch
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for epoch in phase.epochs():
@@ -111,7 +111,7 @@ def train_taught(
         size=64,
     )
     optimizer.add_param_group({"params": list(hint.parameters())})
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     distill = techniques.Distill(  # line 9
         data=data,
         fabric=run.fabric,
@@ -169,7 +169,7 @@ def train_shrink(
     ).on_model(model)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: for training from scratch
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     distill = techniques.Distill(  # line 15
         data=data,
         fabric=run.fabric,
@@ -210,7 +210,7 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
     prune.on_model(model)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: for training from scratch
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     ema = techniques.Ema(model=model, decay=0.9)  # line 19
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 

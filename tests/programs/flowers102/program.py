@@ -84,7 +84,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
         ),
         lr=1e-4,
     )
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for epoch in phase.epochs():

@@ -72,7 +72,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     phase = run.phase("train", model, data, epochs=5)  # line 11
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)  # line 7
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: for training from scratch
-    schedule = runtime.one_cycle(optimizer, phase.total_steps, peak=0.01, warmup=0.3)  # line 8
+    schedule = runtime.one_cycle(optimizer, phase.total_steps, peak=0.01, warmup_share=0.3)  # line 8
     mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 9
     ema = techniques.Ema(model=model, decay=0.99)  # line 10
     # devices, precision; an interrupted run resumes here

@@ -57,7 +57,7 @@ def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.D
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=0.1, momentum=0.9)  # line 6
     layer_decay = techniques.LayerDecay(model=model, stages=[["0"], ["1"], ["2"], ["4"]], factor=0.8)  # line 10
     layer_decay.on_optimizer(optimizer)
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     progressive_resizing = techniques.ProgressiveResizing(start=0.5, until=round(0.5 * phase.total_epochs))  # line 11
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
@@ -84,7 +84,7 @@ def train_average(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
     runtime.freeze(model, only=["0"])  # line 14
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=0.1, momentum=0.9)  # line 6
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     sam = techniques.Sam(optimizer=optimizer, rho=0.05)  # line 17
     swa = techniques.Swa(  # line 18
         model=model,

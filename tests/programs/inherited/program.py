@@ -61,7 +61,7 @@ def train(
     criterion = nn.CrossEntropyLoss()
     # line 4; base.leaven, line 9
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=args.lr, momentum=0.9, weight_decay=1e-4, nesterov=True)
-    schedule = runtime.linear(optimizer, phase.total_steps, warmup=10)  # base.leaven, line 10; option --set
+    schedule = runtime.linear(optimizer, phase.total_steps, warmup_steps=10)  # base.leaven, line 10; option --set
     ema = techniques.Ema(model=model, decay=0.9)  # option --with
     # devices, precision; an interrupted run resumes here
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)

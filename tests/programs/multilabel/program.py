@@ -77,7 +77,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     criterion = nn.BCEWithLogitsLoss()
     # default: for reused layers; new layers learn faster
     optimizer = torch.optim.AdamW(runtime.parameter_groups(model, (["fc"], {"lr": 3e-3})), lr=3e-4)
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     cutmix = techniques.Cutmix(classes=len(data.classes), alpha=0.8, probability=0.5)  # line 8
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 

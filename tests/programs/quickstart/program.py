@@ -80,7 +80,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     rest, features = phase.frozen_once(model, data)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, rest, features, criterion, optimizer, schedule, metrics)
 
 
@@ -90,7 +90,7 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
     runtime.freeze(model, only=["bn*", "blocks.*.*.bn*"])  # default: 1,437 training samples are too few for batch norms
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # line 6
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 

@@ -76,7 +76,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     criterion = nn.HuberLoss(delta=0.5)  # line 7
     # default: for reused layers; new layers learn faster
     optimizer = torch.optim.AdamW(runtime.parameter_groups(model, (["fc"], {"lr": 3e-3})), lr=3e-4)
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     mixup = techniques.Mixup(outputs=data.outputs)  # line 9
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 

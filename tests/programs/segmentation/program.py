@@ -73,7 +73,7 @@ def train_decoder(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
     runtime.freeze(model, all_but=["decoder"])  # line 9
     criterion = runtime.DiceLoss()  # line 7
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for epoch in phase.epochs():
@@ -94,7 +94,7 @@ def train_everything(run: runtime.Run, model: nn.Module, data: runtime.Data, met
     runtime.freeze(model, only=["bn1", "blocks.*.*.bn*"])  # default: 20 training samples are too few for batch norms
     criterion = runtime.DiceLoss()  # line 7
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)  # line 10
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     ema = techniques.Ema(model=model, decay=0.9)  # line 10
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 

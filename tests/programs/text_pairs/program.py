@@ -50,13 +50,13 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
         rank=4,
         on=["distilbert.transformer.layer.*.attention.q_lin", "distilbert.transformer.layer.*.attention.v_lin"],
     ).on_model(model)
-    runtime.freeze(model, only=["distilbert"], dropout="on")  # line 4; adapters stay trainable
+    runtime.freeze(model, only=["distilbert"], keep_dropout=True)  # line 4; adapters stay trainable
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(  # default: for adapters; new layers learn faster
         runtime.parameter_groups(model, (["pre_classifier", "classifier"], {"lr": 3e-3})),
         lr=1e-3,
     )
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
     for epoch in phase.epochs():

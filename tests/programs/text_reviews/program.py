@@ -82,7 +82,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     runtime.freeze(model, only=["bert"])  # line 11
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 
@@ -101,7 +101,7 @@ def train_upper(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
         factor=0.8,
     )
     layer_decay.on_optimizer(optimizer)
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 

@@ -102,7 +102,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     rest, features = phase.frozen_once(model, data, only="val")
     criterion = nn.CrossEntropyLoss(weight=runtime.balanced_weights(data.train)).to(run.device)  # line 14
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, rest, features, criterion, optimizer, schedule, metrics)
 
 
@@ -114,7 +114,7 @@ def train_last_stage(run: runtime.Run, model: nn.Module, data: runtime.Data, met
     rest, features = phase.frozen_once(model, data, only="val")
     criterion = runtime.FocalLoss(gamma=1.5)  # line 18
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)  # default: for reused layers
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, rest, features, criterion, optimizer, schedule, metrics)
 
 

@@ -189,7 +189,7 @@ class Phase:
         self._begin_with({**placement.saved, "schedule": schedule, **techniques})
         return placed, placement.used
 
-    def begin_without_optimizer(self) -> None:
+    def setup_without_optimizer(self) -> None:
         """Load the state of an interrupted run, in a phase that finds its weights in another way than by steps."""
         self._begin_with({"model": self.model})
 
