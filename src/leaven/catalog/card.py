@@ -52,7 +52,7 @@ class Parameter(Record):
     targets: tuple[TargetKind, ...] = ()  # the only ones it is for; empty for all
     enum: str = ""  # the import path of the enum whose members the library takes; `torch` for its dtypes
     is_tensor: bool = False  # the library takes the list as a tensor
-    passes_default: bool = False  # the default is not the called class's own, so the program must pass it
+    passes_default: bool = False  # programs pass the default: the called class has another, or its name hides this
     of: str = ""  # the parameter with the model whose modules are meant; empty for the model that is trained
     taker: str = ""  # the statement whose positional argument it is: reports name that instead
 

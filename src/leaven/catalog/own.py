@@ -136,18 +136,19 @@ def _completed(entries: dict[str, dict[str, Any]], source: ClassSource | None, f
     if source is None:
         yield from entries.values()
         return
+    there = {entry.get("target", name): entry for name, entry in entries.items()}
     for parameter in source.parameters:
         if parameter.name in PASSED_BY_PROGRAM:
             continue
-        entry = entries.pop(parameter.name, {})
+        entry = there.pop(parameter.name, {})
         fields: dict[str, Any] = {"name": parameter.name, "positional": parameter.positional}
         if "type" not in entry:
             fields |= {"type": parameter.type, "choices": parameter.choices, "items": parameter.items}
         if "default" not in entry:
             fields |= {"default": parameter.default, "required": parameter.required}
         yield fields | entry
-    if entries:
-        raise CardError(f"{file}: unknown parameter `{next(iter(entries))}`: the class does not take it")
+    if there:
+        raise CardError(f"{file}: unknown parameter `{next(iter(there))}`: the class does not take it")
 
 
 def _with_class(traits: Traits, source: ClassSource | None) -> Traits:

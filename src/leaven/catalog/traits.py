@@ -182,6 +182,7 @@ class TaskTraits(NamedTuple):
     stratified_by: str = ""  # how the data is split by default, in words
     samples: str = ""  # the class in its `code.py` that makes batches, where transforms move targets with the image
     fits_head: str = ""  # the function in its `code.py` that fits the head of a model with weights, if it has one
+    fits_backbone: str = ""  # the one for features of `backbones`
     extra_outputs: int = 0  # that a model has besides those of the names: the background
     has_eval_loss: bool = True  # whether evaluation computes a loss
     criterion: str = ""  # the class in its `code.py` that applies a loss to what its published models return

@@ -5,7 +5,7 @@ A recipe that asks for more than shuffled images has another kind of `Split`; se
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -37,8 +37,8 @@ class Split(Dataset[Any]):
             return self.indices.tolist()
         rng = torch.Generator().manual_seed(derive_seed(self.seed, epoch))
         indices = self.indices[torch.randperm(len(self.indices), generator=rng)]
-        is_alone = len(indices) % self.batch_size == 1 < len(indices)  # the last one, which can't be normalised
-        return indices[: len(indices) - is_alone].tolist()
+        drops_last = len(indices) % self.batch_size == 1 and len(indices) > 1  # batch norm fails on a batch of one
+        return (indices[:-1] if drops_last else indices).tolist()
 
     def batches(self, epoch: int = 0) -> Iterable[tuple[Any, Tensor]]:
         return DataLoader(self, self.batch_size, sampler=self.keys(epoch), num_workers=self.workers)
@@ -55,14 +55,17 @@ class ClassIndex:
     kind = "class"
 
 
-class Data:
-    """The splits of a dataset with their transforms."""
+class Data(NamedTuple):
+    """The splits of a dataset."""
 
-    def __init__(self, kind: Any, samples: Samples, split: Any, train: Any, evaluation: Any, **options: Any) -> None:
-        self.classes, self.eval_transform = samples.classes, evaluation
-        self.train: Split = kind("train", samples, split["train"], train, **options)
-        self.val: Split = kind("val", samples, split["val"], evaluation, **options)
-        self.test: Split = kind("test", samples, split["test"], evaluation, **options)
+    classes: tuple[str, ...]
+    train: Split
+    val: Split
+    test: Split
+
+    @property
+    def eval_transform(self) -> Any:
+        return self.val.transform
 
     @property
     def outputs(self) -> int:

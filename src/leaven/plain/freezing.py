@@ -14,10 +14,10 @@ def freeze(model: nn.Module, *, all_but: Sequence[str] = (), only: Sequence[str]
     named = model.named_parameters(remove_duplicate=False)
     chosen = {value for name, value in named if any(fnmatchcase(f"{name}.", f"{path}.*") for path in paths)}
     for parameter in model.parameters():
-        parameter.requires_grad_((parameter in chosen) == (only is None))
+        parameter.requires_grad_(parameter in chosen if only is None else parameter not in chosen)
     model.train()
     for module in model.modules():
-        if (own := list(module.parameters())) and not any(parameter.requires_grad for parameter in own):
+        if {parameter.requires_grad for parameter in module.parameters()} == {False}:
             module.eval()
 
 

@@ -66,7 +66,7 @@ def looking_at(model: nn.Module, *, or_itself: bool = False) -> Iterator[nn.Modu
 
 
 def load_packaged(model: nn.Module, package: str) -> None:
-    """Load the weights in an installed package, which have other names but the model's own order."""
+    """Load the weights in an installed package by their order: the names in it are others."""
     (file,) = [file for file in files(package) or () if file.suffix in (".pth", ".pt", ".bin")]
     state = torch.load(file.locate(), map_location="cpu", weights_only=True)
     model.load_state_dict(dict(zip(model.state_dict(), state.values(), strict=True)))
@@ -116,7 +116,7 @@ def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[s
 
 
 def replace_head(model: nn.Module, path: str, classes: int) -> None:
-    """Replace a layer by a new one of its kind with one output per class."""
+    """Replace a layer with a new one of its kind that has one output per class."""
     parent, _, name = path.rpartition(".")
     old: Any = model.get_submodule(path)
     kind: Any = nn.Linear if isinstance(old, nn.Linear) else nn.Conv2d

@@ -2,7 +2,6 @@
 
 import json
 import math
-import os
 from argparse import ArgumentParser, Namespace
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -37,7 +36,7 @@ class Run:
     def save(self, name: str, state: Mapping[str, Any]) -> None:
         """Write a file atomically: an interruption leaves the one from before."""
         torch.save(state, self.folder / f"{name}.new")
-        os.replace(self.folder / f"{name}.new", self.folder / name)
+        (self.folder / f"{name}.new").replace(self.folder / name)
 
     def keep_optimizer_state(self, optimizer: Optimizer, model: nn.Module) -> None:
         self.optimizer_state.update(optimizer_state_of(optimizer, model))
@@ -51,8 +50,9 @@ class Run:
 
 
 class Phase:
-    """A phase of a run, and how far it is."""
+    """A phase of a run, and its progress."""
 
+    batch = 0  # of the current epoch
     can_be_best = True  # a technique may rule out the current epoch
 
     def __init__(self, run: Run, name: str, model: nn.Module, data: Data, *, epochs: int) -> None:
@@ -60,7 +60,7 @@ class Phase:
         self.number, self.epochs_before, self.total_epochs = run.phases + 1, run.epochs, epochs
         run.phases, run.epochs = self.number, run.epochs + epochs
         self.total_steps = epochs * math.ceil(len(data.train.keys(0)) / data.train.batch_size)
-        self.epoch, self.batch, self.best = 0, 0, (-math.inf, -math.inf)  # score, and validation loss negated
+        self.epoch, self.best = 0, (-math.inf, -math.inf)  # score, and validation loss negated
 
     @property
     def batches_per_epoch(self) -> int:

@@ -6,9 +6,9 @@ from typing import Any
 import torch
 
 
-def cosine(optimizer: Any, steps: int, *, warmup: float = 0) -> torch.optim.lr_scheduler.LambdaLR:
-    """Down along half a cosine, after a warm-up over a share of the steps."""
-    rising = round(warmup * steps)
+def cosine(optimizer: Any, steps: int, *, warmup_share: float = 0) -> torch.optim.lr_scheduler.LambdaLR:
+    """Decays along half a cosine, after a warm-up over a share of the steps."""
+    rising = round(warmup_share * steps)
 
     def rate(step: int) -> float:
         if step < rising:

@@ -7,7 +7,7 @@ import torch
 
 
 def derive_seed(*numbers: int) -> int:
-    """One seed made of several numbers (splitmix64)."""
+    """One seed made of several numbers (with the mixing constants of splitmix64)."""
     state, mask = 0x9E3779B97F4A7C15, (1 << 64) - 1
     for number in numbers:
         state = (state ^ (number & mask)) * 0xBF58476D1CE4E5B9 & mask

@@ -11,17 +11,19 @@ from leaven.plain.seeding import derive_seed
 from leaven.runtime.data.splits import EMPTY, stratified
 
 
-def split_samples(samples: Samples, *, train: float, val: float, test: float, seed: int) -> dict[str, np.ndarray]:
-    """Splits in which every class has its share; the shares are percentages."""
+def split_samples(samples: Samples, *, val: float, test: float, seed: int) -> dict[str, np.ndarray]:
+    """A stratified split; shares in percent, the rest is for training."""
     counts = np.bincount(samples.targets)
     ends = [np.zeros_like(counts)]  # of each split in every class
     for share in (val, test):
         size = round(len(samples.targets) * share / 100)
         part, remainder = np.divmod(size * counts / counts.sum(), 1)
-        part[np.lexsort((ends[-1], -np.round(remainder, 9)))[: size - int(part.sum())]] += 1  # rounded up
+        by_remainder = np.lexsort((ends[-1], -np.round(remainder, 9)))  # the largest first: they are rounded up
+        part[by_remainder[: size - int(part.sum())]] += 1
         ends.append(ends[-1] + part.astype(int))
     found: dict[str, list[np.ndarray]] = {"val": [], "test": [], "train": []}
-    for label, members in enumerate(np.split(np.argsort(samples.targets, kind="stable"), np.cumsum(counts)[:-1])):
+    for label in range(len(counts)):
+        members = np.flatnonzero(np.asarray(samples.targets) == label)
         rng = torch.Generator().manual_seed(derive_seed(seed, label))
         order = members[torch.randperm(len(members), generator=rng)]
         for parts, chosen in zip(found.values(), np.split(order, [ends[1][label], ends[2][label]]), strict=True):

@@ -150,13 +150,13 @@ class FreezeLayers(Part):
     has_first_layer: bool = True  # whether they begin with the layer that sees the images, as far as is known
 
     @property
-    def arguments(self) -> dict[str, str | tuple[str, ...]]:
+    def arguments(self) -> dict[str, bool | str | tuple[str, ...]]:
         """Those of `leaven.runtime.freeze`, where they differ from its defaults."""
-        named: dict[str, str | tuple[str, ...]] = {"all_but" if self.is_all_but else "only": self.paths}
+        named: dict[str, bool | str | tuple[str, ...]] = {"all_but" if self.is_all_but else "only": self.paths}
         if self.norms != "frozen":
             named["norms"] = self.norms
         if self.dropout != "off":
-            named["dropout"] = self.dropout
+            named["keep_dropout"] = True if self.dropout == "on" else self.dropout
         return named
 
     @property

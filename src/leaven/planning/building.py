@@ -90,7 +90,7 @@ def _fitted_head(model: Model, weights: Weights | None, task: Task) -> Call | No
     is_published = isinstance(weights, HubWeights | StarterWeights) or model.has_published_backbone
     if model.head != NewHead(None) or not (is_backbone or is_published):
         return None
-    return Call(task.fits_head, (Argument("", _CLASSES),))
+    return Call(task.fits_backbone if is_backbone else task.fits_head, (Argument("", _CLASSES),))
 
 
 def _head(

@@ -109,14 +109,12 @@ def _solver(phase: Phase) -> SolveHead | None:
     solver = phase.solver
     if solver is None:
         return None
-    views, settings = _views(phase), []
+    settings = []
     strength = ": the best on the validation split"
     if solver.value("l2") is not None:
         given = argument(solver["l2"])
         strength = f" {given.text}"
         settings.append(replace(given, name="strengths", value=(given.value,)))
-    if views is not None:
-        settings.append(views)
     text = f"the head is solved with L-BFGS; L2 strength{strength}"
     return SolveHead(tuple(settings), text, because_of_call(solver))
 

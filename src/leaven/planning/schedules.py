@@ -38,9 +38,10 @@ def _leavens(schedule: Invocation, metrics: tuple[Metric, ...]) -> Call:
         if setting.name == "score":
             arguments.append(Argument("higher_is_better", not is_lower_better(str(setting.value), metrics)))
         elif is_chosen(setting, schedule) or (setting.name == "warmup" and _warms_up(schedule)):
-            value = _in_steps(setting, takes_share=name in _OVER_THE_PHASE)
-            text = setting_text(setting, schedule)
-            arguments.append(Argument(setting.name, value, text, because(setting.origin)))
+            is_share = _is_share(setting) and name in _OVER_THE_PHASE
+            value = share_of(setting) if is_share else _in_steps(setting)
+            as_named = {"warmup": "warmup_share" if is_share else "warmup_steps"}.get(setting.name, setting.name)
+            arguments.append(Argument(as_named, value, setting_text(setting, schedule), because(setting.origin)))
     return Call(
         target=f"leaven.runtime.{_FUNCTIONS.get(name, name)}",
         arguments=tuple(arguments),
@@ -54,8 +55,13 @@ def _warms_up(schedule: Invocation) -> bool:
     return not isinstance(warmup, Quantity | None) or bool(warmup and warmup.amount)
 
 
-def _in_steps(setting: Setting, *, takes_share: bool) -> Value:
-    """A length of time as a number of optimizer steps, or as their share where the schedule takes one."""
+def _is_share(setting: Setting) -> bool:
+    """Whether the warm-up is a share of the phase."""
+    return setting.name == "warmup" and isinstance(setting.value, Quantity) and setting.value.unit == "%"
+
+
+def _in_steps(setting: Setting) -> Value:
+    """A length of time as a number of optimizer steps."""
     value = setting.value
     if isinstance(value, tuple) and setting.name == "at":
         return tuple(Calculation("*", plain_value(each), _STEPS_PER_EPOCH) for each in value)
@@ -70,8 +76,7 @@ def _in_steps(setting: Setting, *, takes_share: bool) -> Value:
             is_whole = isinstance(value, Quantity) and isinstance(value.amount, int)
             return steps if is_whole else rounded(steps)
         case "%":
-            share = share_of(setting)
-            return share if takes_share else rounded(Calculation("*", share, _STEPS))
+            return rounded(Calculation("*", share_of(setting), _STEPS))
     return amount
 
 

@@ -110,6 +110,11 @@ def commented(line: str, comment: str) -> str:
     return f"{line}  # {_shown(comment)}" if comment else line
 
 
+def joined(*comments: str) -> str:
+    """Several comments as one, without the empty ones."""
+    return "; ".join(filter(None, comments))
+
+
 def _shown(text: str) -> str:
     """The text on one line: what can't be printed, such as a line break in the name of a file, is escaped."""
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)

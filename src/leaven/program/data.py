@@ -2,7 +2,7 @@
 
 from leaven.plan.plan import NumberOutputs, Plan, ReadData, Transforms
 from leaven.program.code import ARGS, Code, Function, Item, call, listing, statement
-from leaven.program.values import Values, cite_all, cite_call
+from leaven.program.values import Values, cite_call
 
 
 def build_data(plan: Plan, values: Values) -> Function:
@@ -20,14 +20,16 @@ def _body(plan: Plan, values: Values) -> list[str]:
     if data.matching is not None:
         lines += statement("dataset = ", values.call(data.matching, "dataset"), cite_call(data.matching))
     lines += statement("split = ", values.call(data.split, "dataset"), cite_call(data.split))
+    explained = {"on_bad_file": f"when {data.noun}s are read", "samples": "targets move with their images"}
+    loading, comment = values.cited_items(data.loading, **explained)
     items: list[Code | Item] = [
         "dataset",
         "split",
         Item(names[0], "train_transform="),
         Item(names[1], "eval_transform="),
-        *values.items(data.loading),
+        *loading,
     ]
-    return [*lines, *statement("return ", call(values.runtime("Data"), *items), cite_all(data.loading))]
+    return [*lines, *statement("return ", call(values.runtime("Data"), *items), comment)]
 
 
 def transforms(data: ReadData, values: Values) -> tuple[tuple[str, str], list[str]]:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from textwrap import wrap
 
 from leaven.plan.plan import Plan, ProgramArg
+from leaven.plan.values import Call
 from leaven.program.code import (
     FROM_DATA,
     WIDTH,
@@ -13,6 +14,7 @@ from leaven.program.code import (
     call,
     docstring,
     flat,
+    joined,
     listing,
     mapping,
     split_code,
@@ -25,7 +27,7 @@ from leaven.program.model import build_model
 from leaven.program.names import Names, function_names, with_free_names
 from leaven.program.phases import phase_functions
 from leaven.program.techniques import teacher_functions
-from leaven.program.values import Values, cite, cite_all
+from leaven.program.values import Values, cite, cite_all, cite_or_explain
 from leaven.terminal.visible import visible
 
 _TYPES = {"int": "int", "float": "float"}
@@ -41,18 +43,14 @@ def _written(plan: Plan, file: str, names: Names) -> str:
     for line in ("import argparse", "from torch import nn"):
         imports.add(line)
     values = Values(imports, names, plan.task)
+    functions = [build_data(plan, values), build_model(plan.model, values)]
     teachers = teacher_functions(plan, values)
-    functions = [
-        build_data(plan, values),
-        build_model(plan.model, values),
-        *(function for _, function in teachers),
-        *phase_functions(plan, values, teachers),
-    ]
+    functions += [*(function for _, function in teachers), *phase_functions(plan, values, teachers)]
     functions.append(_main(plan, values, {function.name: function for function in functions}))
     functions.insert(0, _parse_args(plan, values))
     own = own_modules(plan, values)
-    guarded = f"{values.runtime('guard')}(main)  # a failure is reported at its line of the recipe"
-    start = f'if __name__ == "__main__":\n    {guarded}\n'
+    explained = "reports failures at their lines of the recipe; of this program, once it is edited"
+    start = f'if __name__ == "__main__":\n    {values.runtime("guard")}(main)  # {explained}\n'
     parts = [_header(plan, file), "\n".join(imports.lines())]
     if own:
         parts.append("\n".join(own))
@@ -65,12 +63,13 @@ def _header(plan: Plan, file: str) -> str:
         lines += [*wrap(plan.summary, WIDTH), ""]
     usage = (
         (f"python {file}", "train"),
-        (f"python {file} --resume RUN", "resume an interrupted run"),
-        (f"python {file} --resume RUN --finish", "train it no further: save its best epoch"),
+        (f"python {file} --resume RUN", "resume an interrupted run; RUN is its folder"),
+        (f"python {file} --resume RUN --finish", "stop training, and save the best epoch so far"),
         (f"torchrun --nproc-per-node 2 {file}", "train on two devices"),
     )
-    reasons = f"`leaven plan {plan.name}.leaven` gives the reasons"
-    lines += wrap(f"`# line N` cites the recipe; code without one is a default ({reasons}).", WIDTH)
+    recipe = f"{plan.name}.leaven"
+    cited = f"`# line N` is the line of {recipe} that a value comes from; values without one are defaults"
+    lines += wrap(f"{cited} (`leaven plan {recipe}` gives the reasons).", WIDTH)
     lines += ["", *(f"    {command.ljust(len(file) + 35)}{what}" for command, what in usage)]
     return "\n".join(docstring(*lines))
 
@@ -135,6 +134,15 @@ def deterministic(plan: Plan, values: Values) -> list[str]:
     return statement("", call("torch.use_deterministic_algorithms", "True"), cite(*plan.deterministic.because))
 
 
+def _run(plan: Plan, values: Values) -> list[str]:
+    """The line that begins the run, or resumes it."""
+    explained = {"epochs": "epochs of all phases, for the time left"}
+    if (threads := plan.run.argument("threads")) is not None and not cite(*threads.because):
+        explained["threads"] = cite_or_explain(*threads.because)
+    items, comment = values.cited_items(plan.run.arguments, **explained)
+    return statement("run = ", call(values.target(plan.run), "args", *items), comment)
+
+
 def _building(plan: Plan, values: Values, functions: Mapping[str, Function]) -> list[str]:
     """The lines of `main` that build data, model and metrics."""
     built = {name: flat(call(f"build_{name}", *functions[f"build_{name}"].given())) for name in ("data", "model")}
@@ -170,7 +178,9 @@ def training(plan: Plan, values: Values, functions: Mapping[str, Function], dept
 def metrics(plan: Plan, values: Values, typed: str = "") -> list[str]:
     """The line that makes the metrics; where there are none, it says of which type they would be."""
     entries: dict[str, Code] = {metric.name: values.call(metric.call) for metric in plan.metrics}
-    cited = cite_all(metric.call for metric in plan.metrics)
+    ignored = [each.value for metric in plan.metrics if (each := metric.call.argument("ignore_index")) is not None]
+    unlabelled = f"{values.value(ignored[0])} for pixels without a class" if ignored else ""
+    cited = joined(cite_all(metric.call for metric in plan.metrics), unlabelled)
     return statement(f"metrics{'' if entries else typed} = ", mapping(entries), cited)
 
 
@@ -178,15 +188,15 @@ def _main(plan: Plan, values: Values, functions: Mapping[str, Function]) -> Func
     lines = [
         *deterministic(plan, values),
         "    args = parse_args()",
-        *statement("run = ", values.call(plan.run, "args"), cite_all(plan.run.arguments)),
+        *_run(plan, values),
         *_building(plan, values, functions),
         "",
     ]
     if is_block := len(plan.phases) > 1:
         around = call("run.training", *(text(phase.name) for phase in plan.phases))
-        lines += statement("with ", around, "`--finish` leaves it early", suffix=":")
+        lines += statement("with ", around, "with --finish, phases after the best epoch so far are skipped", suffix=":")
     lines += training(plan, values, functions, depth=1 + is_block)
-    lines += ["", *_best(plan), *tested(plan, values), "    run.finish(scores)", *merged(plan, values)]
+    lines += ["", *_best(plan), *tested(plan, values), "    run.report(scores)", *merged(plan, values)]
     saved = call(values.imports.use("leaven.bundle.save_run"), "run", "model", "data", "scores")
     return Function("main", (), "None", [*lines, *statement("", saved)])
 
@@ -197,7 +207,10 @@ def _best(plan: Plan) -> list[str]:
     is_last = keep is not None and keep.value == "last" and plan.phases[-1].early_stop is None
     of = "" if len(plan.phases) == 1 else " of the last phase"
     which = "no others are kept: the last ones" if is_last else f"the best epoch{of}, by {plan.monitor}"
-    return statement("", "run.load_best(model)", which)
+    methods = [use.call.argument("method") for phase in plan.phases for use in phase.techniques]
+    names = {each.value.name for each in methods if each is not None and isinstance(each.value, Call)}
+    masks = "masks over pruned weights become permanent" if "Unstructured" in names else ""
+    return statement("", "run.load_best(model)", joined(which, masks))
 
 
 def tested(plan: Plan, values: Values) -> list[str]:
@@ -213,4 +226,7 @@ def merged(plan: Plan, values: Values) -> list[str]:
     if not found:
         return []
     merge = values.imports.use("leaven.techniques.merge_adapters")
-    return statement("", call(merge, "model"), cite(*(reason for use in found for reason in use.call.because[:1])))
+    cited = cite(*(reason for use in found for reason in use.call.because[:1]))
+    keeps_some = any(use.is_adapter and not use.is_merged for phase in plan.phases for use in phase.techniques)
+    explained = f"into the layers that they adapt{', unless merge=False' * keeps_some}"
+    return statement("", call(merge, "model"), joined(cited, explained))

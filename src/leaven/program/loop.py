@@ -4,11 +4,13 @@ from collections.abc import Iterable
 
 from leaven.plan.plan import TrainPhase
 from leaven.plan.values import Because
-from leaven.program.code import INDENT, Bracketed, Code, Item, call, commented, flat, paths, statement, text
+from leaven.program.code import INDENT, Bracketed, Code, Item, call, commented, flat, joined, paths, statement, text
 from leaven.program.techniques import Used, calls, taught, variables
 from leaven.program.values import Values, cite
 
 _NEXT_RATE = "schedule.step()"
+_SAVES = "saves checkpoints, after its body"
+_LEFT = "the next phase starts from the last epoch's weights"
 
 
 def loop(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared: bool) -> list[str]:
@@ -24,15 +26,22 @@ def loop(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared
         comment = cite(*phase.early_stop.because)
     finish: dict[str, Code] = {"keep_optimizer": "True"} if phase.gives_optimizer else {}
     return [
-        *statement("for epoch in ", call("phase.epochs", **stop), comment, suffix=":"),
+        *statement("for epoch in ", call("phase.epochs", **stop), joined(comment, values.once(_SAVES)), suffix=":"),
         *unfreeze_later(phase, values),
         *indented(calls(techniques, "before_epoch"), 2),
         f"{INDENT * 2}for inputs, targets in phase.batches({train}.train):",
         *indented(batch_lines(phase, techniques, values, model), 3),
         *_end_of_epoch(phase, techniques, values, model, data, run="phase.run" if is_shared else "run"),
         *indented(calls(techniques, "at_end"), 1),
-        *statement("", call("phase.finish", **finish)),
+        *statement("", call("phase.finish", **finish), values.once(_left(phase))),
     ]
+
+
+def _left(phase: TrainPhase) -> str:
+    """What a phase leaves to the next one."""
+    if phase.is_last:
+        return ""
+    return f"{_LEFT}; after an early stop, from the best" if phase.early_stop is not None else _LEFT
 
 
 def is_shareable(phase: TrainPhase, techniques: list[Used]) -> bool:
@@ -54,9 +63,11 @@ def unfreeze_later(phase: TrainPhase, values: Values, epoch: str = "epoch") -> l
     return statement("", code, cited, depth=2)
 
 
-def word_or_paths(layers: str | tuple[str, ...]) -> Code:
+def word_or_paths(layers: bool | str | tuple[str, ...]) -> Code:
     """A word for all layers, or the paths of some."""
-    return text(layers) if isinstance(layers, str) else paths(layers)
+    if isinstance(layers, tuple):
+        return paths(layers)
+    return text(layers) if isinstance(layers, str) else repr(layers)
 
 
 def indented(lines: Iterable[str], depth: int) -> list[str]:
@@ -83,7 +94,8 @@ def batch_lines(phase: TrainPhase, techniques: list[Used], values: Values, model
 
 
 def _log(phase: TrainPhase, values: Values) -> str:
-    return values.log(has_names=phase.loss_by_model and phase.override("train_step") is None)
+    logged = values.log(has_names=phase.loss_by_model and phase.override("train_step") is None)
+    return commented(logged, values.once("NaN ends the run"))
 
 
 def _loss(phase: TrainPhase, techniques: list[Used], values: Values, model: str) -> list[str]:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from leaven.plan.plan import BuildModel, Chain, FileWeights, PublishedInputs, StarterWeights, StoredInputs
-from leaven.program.code import ARGS, Code, Function, Item, call, paths, statement, text
+from leaven.program.code import ARGS, Code, Function, Item, call, commented, paths, statement, text
 from leaven.program.values import Values, cite, cite_call
 
 
@@ -13,9 +13,10 @@ def build_model(model: BuildModel, values: Values, name: str = "build_model", *,
     types = {values.outputs: f"{values.outputs}: int", "channels": "channels: int", "args": ARGS}
     parameters = tuple(typed for parameter, typed in types.items() if parameter in names)
     decorator = values.runtime("model_builder")
-    if decorator and not is_teacher:
-        decorator += "  # lets the bundle rebuild the model"
-    return Function(name, parameters, "nn.Module", body, decorator=decorator)
+    use = "on several devices, one process downloads the weights" if is_teacher else "lets the bundle rebuild the model"
+    return Function(
+        name, parameters, "nn.Module", body, decorator=commented(decorator, values.once(use)) if decorator else ""
+    )
 
 
 def model_lines(model: BuildModel, values: Values, result: str, *, is_teacher: bool = False) -> list[str]:

@@ -6,6 +6,7 @@ Phases with the same plain loop share one function, `train`.
 from leaven.catalog.hooks import PARAMETERS_METHOD
 from leaven.plan.plan import ParameterGroup, Plan, Reinitialise, SolveHead, TrainPhase
 from leaven.planning.passes.inputs import SPLITS
+from leaven.planning.passes.teachers import ABOUT as TEACHER
 from leaven.program.code import (
     ARGS,
     FROM_DATA,
@@ -15,6 +16,7 @@ from leaven.program.code import (
     Item,
     call,
     docstring,
+    joined,
     mapping,
     paths,
     statement,
@@ -37,17 +39,19 @@ from leaven.program.techniques import (
 from leaven.program.values import Values, cite, cite_all, cite_call, cite_or_explain
 
 _SETUP = "devices, precision; an interrupted run resumes here"
+_STATE = "named arguments have state to resume, too"
 
 
 def phase_functions(plan: Plan, values: Values, teachers: Teachers) -> list[Function]:
     """The functions of the phases, after the loop that several of them share."""
     loops = [_loop_to_share(phase, values) for phase in plan.phases]
     shared = most_shared(loops)
-    functions = [
-        _phase_function(name, phase, plan, values, teachers, shared, is_sharing=bool(shared) and lines == shared)
-        for name, phase, lines in zip(function_names(plan), plan.phases, loops, strict=True)
+    sharing = [bool(shared) and lines == shared for lines in loops]
+    functions = [_shared_function(plan.phases[sharing.index(True)], plan, values)] if shared else []
+    return functions + [
+        _phase_function(name, phase, plan, values, teachers, is_sharing=is_sharing)
+        for name, phase, is_sharing in zip(function_names(plan), plan.phases, sharing, strict=True)
     ]
-    return [*([_shared_function(shared, plan, values)] if shared else []), *functions]
 
 
 # -- the shared loop
@@ -63,13 +67,18 @@ def _loop_to_share(phase: TrainPhase, values: Values) -> list[str]:
     techniques = used_in(phase, values.names)
     if not is_shareable(phase, techniques):
         return []
-    with values.noting() as names:
-        begun = _begin(phase, [], values, "model", _SETUP)
-        lines = [*begun, *loop(phase, techniques, values, is_shared=True)]
+    with values.noting() as names, values.unexplained():
+        lines = _shared_loop(phase, values)
     return [] if names else lines
 
 
-def _shared_function(lines: list[str], plan: Plan, values: Values) -> Function:
+def _shared_loop(phase: TrainPhase, values: Values) -> list[str]:
+    techniques = used_in(phase, values.names)
+    return [*_begin(phase, [], values, "model"), *loop(phase, techniques, values, is_shared=True)]
+
+
+def _shared_function(phase: TrainPhase, plan: Plan, values: Values) -> Function:
+    """The loop of several phases, as it is in the first of them."""
     values.imports.use("torch.optim.Optimizer")
     criterion = () if plan.phases[0].loss_by_model else (f"criterion: {values.runtime('Criterion')}",)
     parameters = (
@@ -81,24 +90,25 @@ def _shared_function(lines: list[str], plan: Plan, values: Values) -> Function:
         "schedule: torch.optim.lr_scheduler.LRScheduler",
         f"metrics: {values.task('Metrics')}",
     )
-    return Function(SHARED, parameters, "None", lines)
+    return Function(SHARED, parameters, "None", _shared_loop(phase, values))
 
 
-def _begin(phase: TrainPhase, techniques: list[Used], values: Values, model: str, comment: str) -> list[str]:
+def _begin(phase: TrainPhase, techniques: list[Used], values: Values, model: str) -> list[str]:
     own = ["criterion"] if phase.has_own_loss else []
     state: dict[str, Code] = {name: name for name in (*own, *with_state(techniques))}
     code = call("phase.setup", model, "optimizer", "schedule", **state)
-    return statement(f"{model}, optimizer = ", code, comment)
+    explained = joined(values.once(_SETUP), values.once(_STATE) if state else "")
+    return statement(f"{model}, optimizer = ", code, explained)
 
 
 # -- the function of a phase
 
 
 def _phase_function(
-    name: str, phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, shared: list[str], *, is_sharing: bool
+    name: str, phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, *, is_sharing: bool
 ) -> Function:
     with values.noting() as names:
-        body = _body(phase, plan, values, teachers, shared, is_sharing=is_sharing)
+        body = _body(phase, plan, values, teachers, is_sharing=is_sharing)
     types = (values.runtime("Run"), values.runtime("Data"), values.task("Metrics"))
     return phase_function(name, phase, values, types, names, body)
 
@@ -117,9 +127,7 @@ def phase_function(
     return Function(name, tuple(parameters), "None", [*summary, *local, *body])
 
 
-def _body(
-    phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, shared: list[str], *, is_sharing: bool
-) -> list[str]:
+def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, *, is_sharing: bool) -> list[str]:
     techniques = used_in(phase, values.names)
     model, data = variables(phase)
     built, teachers = built_once(techniques, values, teachers)
@@ -135,20 +143,22 @@ def _body(
     ]
     lines += _measured(phase, "precision", call("phase.choose_precision", text("32-true"), text("bf16-mixed")))
     if phase.stored:
-        lines += _frozen_once(phase, plan)
+        lines += _frozen_once(phase, plan, values)
     lines += _measured(phase, "compile", call("phase.compile_if_faster", model))
     if not phase.trains:
         return [*lines, *(f"    {line}" for line in calls(techniques, "at_end")), "    phase.finish()"]
     if phase.solver is not None:
         return [*lines, *_criterion(phase, values), *_solve(phase, phase.solver, values)]
-    lines += [*build_for_loop(phase, techniques, values, teachers), *taught(techniques, data)[0]]
+    lines += [
+        *build_for_loop(phase, techniques, values, teachers),
+        *taught(techniques, data)[0],
+        *_teaching(phase, plan, values),
+    ]
     if is_sharing:
         criterion = [] if phase.loss_by_model else ["criterion"]
         given = ("phase", model, data, *criterion, "optimizer", "schedule", "metrics")
         return [*lines, *statement("", call(SHARED, *given))]
-    explained = next(each for each in plan.phases if each.trains and each.solver is None) is phase and not shared
-    comment = _SETUP if explained else ""  # once in a program
-    begun = _begin(phase, techniques, values, model, comment)
+    begun = _begin(phase, techniques, values, model)
     return [*lines, *begun, "", *loop(phase, techniques, values, is_shared=False)]
 
 
@@ -163,7 +173,7 @@ def _phase_summary(phase: TrainPhase) -> str:
 
 def _length(phase: TrainPhase) -> str:
     if phase.solver is not None:
-        return "solved"
+        return "solved by L-BFGS"
     is_known = isinstance(phase.epochs.value, int | float)
     at_most = "at most " if phase.stops else ""
     return f"{at_most}{phase.epochs.text}" if is_known else "as many epochs as the command line says"
@@ -196,21 +206,27 @@ def freezing(phase: TrainPhase, values: Values) -> list[str]:
     if frozen is None:
         return statement("", call(values.runtime("unfreeze"), "model")) if phase.unfreezes_all else []
     named = {name: word_or_paths(given) for name, given in frozen.arguments.items()}
-    comment = "; ".join(
-        filter(None, [cite_or_explain(*frozen.because), "adapters stay trainable" * frozen.has_adapters])
-    )
+    comment = joined(cite_or_explain(*frozen.because), "adapters stay trainable" * frozen.has_adapters)
     return statement("", call(values.runtime("freeze"), "model", **named), comment)
 
 
-def _frozen_once(phase: TrainPhase, plan: Plan) -> list[str]:
+def _frozen_once(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
     only: dict[str, Code] = {} if len(phase.stored) > 1 else {"only": text(phase.stored[0])}
     exact: dict[str, Code] = {} if phase.approximate is None else {"exact": "False"}
     noun = plan.data.noun if not only else f"{SPLITS[phase.stored[0]]} {plan.data.noun}"
     cited = cite(*(phase.approximate.because if phase.approximate is not None else ()))
     once = f"once per {noun if phase.views is None else 'view of an image'}"
-    comment = f"the frozen layers run {once}; their outputs are in Leaven's cache"
+    layers = values.once(": `features` are their stored outputs, `rest` the layers after them")
+    comment = f"the frozen layers run {once}{layers}"
     code = call("phase.frozen_once", "model", "data", **only, **exact)
     return statement("rest, features = ", code, ": ".join(filter(None, [cited, comment])))
+
+
+def _teaching(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
+    """Why a teacher runs in every epoch, where the planner had to leave that as it was."""
+    found = [each for each in plan.choices if each.about == TEACHER and each.phase == phase.name]
+    reasons = [f"the teacher {each.chosen}: {each.reason}" for each in found if each.chosen == each.asked]
+    return [f"    # {told}" for reason in reasons if (told := values.once(reason))]
 
 
 def _measured(phase: TrainPhase, name: str, code: Code) -> list[str]:
@@ -243,16 +259,25 @@ def _solve(phase: TrainPhase, solver: SolveHead, values: Values) -> list[str]:
     settings = {each.name: values.value(each.value) for each in solver.settings}
     model, data = variables(phase)
     made = call(values.runtime("HeadSolver"), "phase", model, data, "criterion", **settings)
-    rated = call("solver.rate", values.evaluation("head", "solver.val", "criterion"))
+    kept = call("solver.keep_if_best", values.evaluation("head", "solver.val_features", "criterion"))
+    has_choice = not solver.settings
     scores = values.evaluation(model, f"{data}.val", "criterion")
     return [
         *statement("solver = ", made, cite(*solver.because)),
+        *statement("", "phase.setup_without_optimizer()", "an interrupted run resumes here"),
         "",
         "    for epoch in phase.epochs():",
-        *statement("for head in ", "solver.heads()", "from strong to weak L2", depth=2, suffix=":"),
-        *statement("", rated, depth=3),
-        *statement("", call("phase.log", "solver.use_best()"), depth=2),
-        *statement("", call("phase.end_epoch", scores), depth=2),
+        *statement(
+            "for head in ",
+            "solver.heads()",
+            "from strong to weak L2; the best on val is used" * has_choice,
+            depth=2,
+            suffix=":",
+        ),
+        *statement("", kept, depth=3),
+        *statement("loss = ", "solver.load_best()", "into the model; its training loss", depth=2),
+        *statement("", "phase.log(loss)", depth=2),
+        *statement("", call("phase.end_epoch", scores), "on val, which has chosen the head" * has_choice, depth=2),
         "    phase.finish()",
     ]
 

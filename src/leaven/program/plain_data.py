@@ -4,17 +4,18 @@ from dataclasses import replace
 
 from leaven.plan.plan import NumberOutputs, Plan
 from leaven.plan.values import Argument, Call
-from leaven.program.code import Code, Item, call, listing, statement
+from leaven.program.code import WIDTH, Code, Item, call, flat, listing, statement
 from leaven.program.data import transforms
 from leaven.program.definitions import plain_definition
 from leaven.program.plain_values import PlainValues, skips
-from leaven.program.values import cite_all, cite_call
+from leaven.program.values import cite_call
 
 DIGITS = "leaven.runtime.digits"
 _TABLE, _IMAGE_FOLDER = "leaven.runtime.table", "leaven.runtime.image_folder"
 # transforms of torchvision that compute every pixel by itself, or on Pillow's images
 _BY_PIXEL = {"RGB", "Resize", "CenterCrop", "ToImage", "ToDtype", "Normalize", "Grayscale", "Pad"}
 _LAYOUT = ("separator", "header", "columns", "quote", "encoding")  # of tables in text
+_OF_THE_KIND = ("sampler", "on_bad_file", "samples")  # settings that the kind of splits has
 _FEWEST = 5  # percent for training, with which no class of the digits runs out of samples
 
 
@@ -35,15 +36,29 @@ def data_lines(plan: Plan, values: PlainValues) -> tuple[list[str], list[str]]:
         is_number = isinstance(plan.task.predicts, NumberOutputs)
         told = "numbers are standardised; scores are in their own units" if is_number else ""
         lines += statement("samples = ", call(values.plain("targets", "fitted"), "samples", "split"), told)
-    options = [each for each in data.loading if each.name not in ("sampler", "on_bad_file", "samples")]
-    items = [*map(Item, (kind, "samples", "split", *names)), *values.items(options)]
+    items, comment = values.cited_items([each for each in data.loading if each.name not in _OF_THE_KIND])
     if _has_workers_by_default(plan):
         values.imports.add("import os")
         items.append(Item("min(4, os.cpu_count() or 1)", "workers="))
-    return defined, [
-        *lines,
-        *statement("data = ", call(values.plain("batches", "Data"), *items), cite_all(data.loading)),
-    ]
+    if comment or len(items) > 2 or any(item.comment for item in items):
+        lines += statement("options = ", call("dict", *items), comment)
+        items = [Item("options", "**")]
+    transform = names[0]
+    if len(set(names)) > 1:
+        lines += statement("transforms = ", call("dict", train=names[0], val=names[1], test=names[1]))
+        transform = "transforms[name]"
+    made = flat(call(kind, "name", "samples", "indices", transform, *items))
+    lines += _comprehension("splits = ", f"name: {made}", "for name, indices in split.items()")
+    data_of = call(values.plain("batches", "Data"), "samples.classes", Item("splits", "**"))
+    return defined, [*lines, *statement("data = ", data_of)]
+
+
+def _comprehension(prefix: str, entry: str, loop: str) -> list[str]:
+    """A dict comprehension, in as many lines as a formatter gives it."""
+    line, inner = f"    {prefix}{{{entry} {loop}}}", f"        {entry} {loop}"
+    if len(line) <= WIDTH:
+        return [line]
+    return [f"    {prefix}{{", *([inner] if len(inner) <= WIDTH else [f"        {entry}", f"        {loop}"]), "    }"]
 
 
 def _inputs(plan: Plan, values: PlainValues) -> list[str]:
@@ -131,8 +146,10 @@ def _other(plan: Plan, values: PlainValues) -> Code:
 
 def _split(plan: Plan, values: PlainValues) -> Code:
     shares = [each for each in plan.data.split.arguments if each.name != "resplit"]
-    if plan.data.source.target == DIGITS:
-        name = "split_samples" if is_simple_split(plan) else "split_by_shares"
+    if is_simple_split(plan):
+        name, shares = "split_samples", [each for each in shares if each.name != "train"]
+    elif plan.data.source.target == DIGITS:
+        name = "split_by_shares"
     else:
         name = "split_as_predefined" if plan.data.split.argument("resplit") is None else "split_anew"
     return call(values.plain("splits", name), "samples", *values.items(shares))

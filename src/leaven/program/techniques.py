@@ -111,7 +111,11 @@ def taught(techniques: Sequence[Used], data: str) -> tuple[list[str], str]:
     for one in techniques:
         if one.use.asks_once:
             code = call("phase.teacher_once", f"{one.name}.teacher", data)
-            lines += statement("with_teacher = ", code, "the teacher runs once per image; batches have its outputs")
+            lines += statement(
+                "with_teacher = ",
+                code,
+                "the teacher runs once per image: `inputs` are then a StoredBatch, images with its outputs",
+            )
             data = "with_teacher"
     return lines, data
 

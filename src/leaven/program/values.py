@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from leaven.plan.plan import Override, Task
 from leaven.plan.values import (
@@ -18,7 +19,7 @@ from leaven.plan.values import (
     Variable,
     lines_of,
 )
-from leaven.program.code import Code, Item, call, flat, listing, mapping, number, text
+from leaven.program.code import Code, Item, call, flat, joined, listing, mapping, number, text
 from leaven.program.imports import Imports
 from leaven.program.names import Names, is_parameter
 
@@ -34,6 +35,22 @@ class Values:
         self._task = task.name
         self._names: set[str] = set()
         self._in_place: Mapping[str, str] = {}
+        self._explained: set[str] = set()
+        self._is_draft = False
+
+    def once(self, explanation: str) -> str:
+        """A comment where the program first needs it, and none after that."""
+        if self._is_draft or explanation in self._explained:
+            return ""
+        self._explained.add(explanation)
+        return explanation
+
+    @contextmanager
+    def unexplained(self) -> Iterator[None]:
+        """Lines without explanations, to be compared with others."""
+        self._is_draft = True
+        yield
+        self._is_draft = False
 
     def runtime(self, name: str) -> str:
         """A function or class of Leaven's runtime."""
@@ -143,6 +160,14 @@ class Values:
             is_odd = bool(name) and not is_parameter(name)  # `class=3` for a user's `**settings`
             found.append(Item(mapping({name: value}), "**") if is_odd else Item(value, f"{name}=" if name else ""))
         return found
+
+    def cited_items(self, arguments: Sequence[Argument], **explained: str) -> tuple[list[Item], str]:
+        """Arguments with where each comes from; what would be said of one alone is the comment of the whole call."""
+        comments = [joined(cite(*each.because), explained.get(each.name, "")) for each in arguments]
+        items = self.items(arguments)
+        if len(set(filter(None, comments))) <= 1:
+            return items, "".join(set(comments))
+        return [replace(item, comment=comment) for item, comment in zip(items, comments, strict=True)], ""
 
     def partial(self, function: str, arguments: Sequence[Item]) -> Code:
         """A function that the program calls later, with some of its arguments."""

@@ -93,7 +93,7 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
     if data.task.extra_outputs and data.outputs is not None and isinstance(model.head, NewHead):
         request["arguments"]["num_classes"] = data.outputs + data.task.extra_outputs
     if is_backbone:
-        request["fitted"] = data.task.fits_head
+        request["fitted"] = data.task.fits_backbone
     elif model.pretrained and "aux_loss" in described.arguments:
         request["arguments"]["aux_loss"] = True  # published weights are of a model with auxiliary outputs
     described = _with_layers(described, model.source, request, scope)

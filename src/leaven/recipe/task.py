@@ -77,6 +77,11 @@ class Task(Record):
         """The function that gives a model a head for this task, if it has one."""
         return f"leaven.tasks.{self.name}.{self.known.fits_head}" if self.known is not None else ""
 
+    @property
+    def fits_backbone(self) -> str:
+        """The function that puts a head of the task's own on the features of a model, if it has one."""
+        return f"leaven.tasks.{self.name}.{self.known.fits_backbone}" if self.known is not None else ""
+
     def takes_backbone(self, card: "Card") -> bool:
         """Whether the features of a model are used under a head of the task's own."""
         if self.known is None or not self.known.backbones or card.kind != "model":

@@ -2,11 +2,12 @@
 
 A small file for each task: the head in seconds, on some views of every image, then adapters to known weights.
 
-`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` is the line of recipe.leaven that a value comes from; values without one are defaults (`leaven plan
+recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               resume an interrupted run
-    python program.py --resume RUN --finish      train it no further: save its best epoch
+    python program.py --resume RUN               resume an interrupted run; RUN is its folder
+    python program.py --resume RUN --finish      stop training, and save the best epoch so far
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -82,33 +83,35 @@ def train(
     metrics: task.Metrics,
 ) -> None:
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
-    for epoch in phase.epochs():
+    for epoch in phase.epochs():  # saves checkpoints, after its body
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.log(loss)
+            phase.log(loss)  # NaN ends the run
         phase.end_epoch(task.evaluate(phase.run, model, data.val, metrics, criterion))
-    phase.finish()
+    phase.finish()  # the next phase starts from the last epoch's weights
 
 
 def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
-    """Phase "head" (line 11): solved; 12,810 of 3,383,818 parameters trainable."""
+    """Phase "head" (line 11): solved by L-BFGS; 12,810 of 3,383,818 parameters trainable."""
     data = data.with_views(2)  # line 13
     phase = run.phase("head", model, data, epochs=1)
     runtime.freeze(model, all_but=["classifier"])  # line 12
-    # the frozen layers run once per view of an image; their outputs are in Leaven's cache
+    # the frozen layers run once per view of an image: `features` are their stored outputs, `rest` the layers after them
     rest, features = phase.frozen_once(model, data)
     criterion = nn.CrossEntropyLoss()
-    solver = runtime.HeadSolver(phase, rest, features, criterion, views=2)  # line 12
+    solver = runtime.HeadSolver(phase, rest, features, criterion)  # line 12
+    phase.setup_without_optimizer()  # an interrupted run resumes here
 
     for epoch in phase.epochs():
-        for head in solver.heads():  # from strong to weak L2
-            solver.rate(task.evaluate(run, head, solver.val, metrics, criterion))
-        phase.log(solver.use_best())
-        phase.end_epoch(task.evaluate(run, rest, features.val, metrics, criterion))
+        for head in solver.heads():  # from strong to weak L2; the best on val is used
+            solver.keep_if_best(task.evaluate(run, head, solver.val_features, metrics, criterion))
+        loss = solver.load_best()  # into the model; its training loss
+        phase.log(loss)
+        phase.end_epoch(task.evaluate(run, rest, features.val, metrics, criterion))  # on val, which has chosen the head
     phase.finish()
 
 
@@ -128,7 +131,7 @@ def train_adapters(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
         dropout=0.1,
         merge=False,
     ).on_model(model)
-    runtime.freeze(model, all_but=["classifier"], dropout="on")  # line 16; adapters stay trainable
+    runtime.freeze(model, all_but=["classifier"], keep_dropout=True)  # line 16; adapters stay trainable
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(  # line 8
         runtime.parameter_groups(
@@ -137,7 +140,7 @@ def train_adapters(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
         ),
         lr=3e-3,
     )
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=2 * phase.steps_per_epoch, end=0.01)  # line 17
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_steps=2 * phase.steps_per_epoch, end=0.01)  # line 17
     train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 
@@ -148,7 +151,7 @@ def train_norms_too(run: runtime.Run, model: nn.Module, data: runtime.Data, metr
     runtime.freeze(  # lines 16, 20, 21, 22; adapters stay trainable
         model,
         all_but=["bn*", "blocks.*.*.bn*", "classifier"],
-        dropout=["blocks.*.*.conv_dw", "blocks.*.*.conv_pw", "blocks.*.*.conv_pwl", "conv_head"],
+        keep_dropout=["blocks.*.*.conv_dw", "blocks.*.*.conv_pw", "blocks.*.*.conv_pwl", "conv_head"],
     )
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(  # line 8
@@ -158,28 +161,34 @@ def train_norms_too(run: runtime.Run, model: nn.Module, data: runtime.Data, metr
         ),
         lr=3e-3,
     )
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=7, threads=1)
+    run = runtime.Run(
+        args,
+        seed=0,
+        monitor="val.accuracy",
+        epochs=7,  # epochs of all phases, for the time left
+        threads=1,  # default: its layers are too small for several
+    )
     data = build_data()
     model = build_model(len(data.classes))
     metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
-    with run.training("head", "adapters", "norms too"):  # `--finish` leaves it early
+    with run.training("head", "adapters", "norms too"):  # with --finish, phases after the best epoch so far are skipped
         train_head(run, model, data, metrics)
         train_adapters(run, model, data, metrics)
         train_norms_too(run, model, data, metrics)
 
     run.load_best(model)  # the best epoch of the last phase, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
-    run.finish(scores)
-    techniques.merge_adapters(model)  # line 22
+    run.report(scores)
+    techniques.merge_adapters(model)  # line 22; into the layers that they adapt, unless merge=False
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # a failure is reported at its line of the recipe
+    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited

@@ -2,11 +2,12 @@
 
 PyTorch's transfer-learning tutorial, as a recipe: the ConvNet as a fixed feature extractor.
 
-`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` is the line of recipe.leaven that a value comes from; values without one are defaults (`leaven plan
+recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               resume an interrupted run
-    python program.py --resume RUN --finish      train it no further: save its best epoch
+    python program.py --resume RUN               resume an interrupted run; RUN is its folder
+    python program.py --resume RUN --finish      stop training, and save the best epoch so far
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -74,21 +75,21 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     """Phase "train": 25 epochs; 1,026 of 11,177,538 parameters trainable."""
     phase = run.phase("train", model, data, epochs=25)  # line 15
     runtime.freeze(model, all_but=["fc"])  # line 12
-    # the frozen layers run once per validation image; their outputs are in Leaven's cache
+    # the frozen layers run once per validation image: `features` are their stored outputs, `rest` the layers after them
     rest, features = phase.frozen_once(model, data, only="val")
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=1e-3, momentum=0.9)  # line 13
     schedule = runtime.step_down(optimizer, every=7 * phase.steps_per_epoch, factor=0.1)  # line 14
     rest, optimizer = phase.setup(rest, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():
+    for epoch in phase.epochs():  # saves checkpoints, after its body
         for inputs, targets in phase.batches(features.train):
             loss = criterion(rest(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.log(loss)
+            phase.log(loss)  # NaN ends the run
         phase.end_epoch(task.evaluate(run, rest, features.val, metrics, criterion))
     phase.finish()
 
@@ -105,9 +106,9 @@ def main() -> None:
 
     run.load_best(model)  # the best epoch, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
-    run.finish(scores)
+    run.report(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # a failure is reported at its line of the recipe
+    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited

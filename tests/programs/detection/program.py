@@ -2,11 +2,12 @@
 
 Find squares and balls: first new predictors on a detector, then all but its first layers.
 
-`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` is the line of recipe.leaven that a value comes from; values without one are defaults (`leaven plan
+recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               resume an interrupted run
-    python program.py --resume RUN --finish      train it no further: save its best epoch
+    python program.py --resume RUN               resume an interrupted run; RUN is its folder
+    python program.py --resume RUN --finish      stop training, and save the best epoch so far
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -40,15 +41,15 @@ def build_data() -> runtime.Data:
     eval_transform = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
     dataset = runtime.coco("shapes/images", annotations="shapes/boxes.json", on_bad_file="skip")  # line 3
     split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
-    return runtime.Data(  # lines 5, 15
+    return runtime.Data(
         dataset,
         split,
         train_transform=train_transform,
         eval_transform=eval_transform,
-        batch_size=2,
+        batch_size=2,  # line 15
         seed=0,
-        on_bad_file="skip",
-        samples=task.Samples(),
+        on_bad_file="skip",  # line 5; when images are read
+        samples=task.Samples(),  # targets move with their images
     )
 
 
@@ -79,10 +80,10 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     # line 8
     runtime.freeze(model, only=["backbone", "head.classification_head.module_list.*.0", "head.regression_head"])
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():
+    for epoch in phase.epochs():  # saves checkpoints, after its body
         for inputs, targets in phase.batches(data.train):
             losses = model(inputs, targets)  # dict of losses
             loss = sum(losses.values())
@@ -91,9 +92,9 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.log(loss, losses)
+            phase.log(loss, losses)  # NaN ends the run
         phase.end_epoch(task.evaluate(run, model, data.val, metrics))
-    phase.finish()
+    phase.finish()  # the next phase starts from the last epoch's weights
 
 
 def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -112,9 +113,9 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
         ],
     )
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=5e-3, momentum=0.9)  # line 11
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     ema = techniques.Ema(model=model, decay=0.99)  # line 13
-    model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
+    model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)  # named arguments have state to resume, too
 
     for epoch in phase.epochs(stop_early="val.map_50", patience=2):  # line 12
         for inputs, targets in phase.batches(data.train):
@@ -135,22 +136,22 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.map_50", epochs=6)
+    run = runtime.Run(args, seed=0, monitor="val.map_50", epochs=6)  # epochs of all phases, for the time left
     data = build_data()
     model = build_model(len(data.classes))
     metrics = {"map": task.MeanAP()}
     run.store_decoded(data.train)  # images are decoded once
     run.store_decoded(data.val)  # images are decoded once
 
-    with run.training("head", "all"):  # `--finish` leaves it early
+    with run.training("head", "all"):  # with --finish, phases after the best epoch so far are skipped
         train_head(run, model, data, metrics)
         train_all(run, model, data, metrics)
 
     run.load_best(model)  # the best epoch of the last phase, by val.map_50
     scores = task.evaluate(run, model, data.test, metrics)
-    run.finish(scores)
+    run.report(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # a failure is reported at its line of the recipe
+    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited

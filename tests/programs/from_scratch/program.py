@@ -2,11 +2,12 @@
 
 A small residual net with attention, trained from nothing on digits.
 
-`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` is the line of recipe.leaven that a value comes from; values without one are defaults (`leaven plan
+recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               resume an interrupted run
-    python program.py --resume RUN --finish      train it no further: save its best epoch
+    python program.py --resume RUN               resume an interrupted run; RUN is its folder
+    python program.py --resume RUN --finish      stop training, and save the best epoch so far
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -72,13 +73,13 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     phase = run.phase("train", model, data, epochs=5)  # line 11
     criterion = nn.CrossEntropyLoss(label_smoothing=0.1)  # line 7
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: for training from scratch
-    schedule = runtime.one_cycle(optimizer, phase.total_steps, peak=0.01, warmup=0.3)  # line 8
+    schedule = runtime.one_cycle(optimizer, phase.total_steps, peak=0.01, warmup_share=0.3)  # line 8
     mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 9
     ema = techniques.Ema(model=model, decay=0.99)  # line 10
-    # devices, precision; an interrupted run resumes here
+    # devices, precision; an interrupted run resumes here; named arguments have state to resume, too
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
-    for epoch in phase.epochs():
+    for epoch in phase.epochs():  # saves checkpoints, after its body
         for inputs, targets in phase.batches(data.train):
             inputs, targets = mixup.on_batch(inputs, targets)
             loss = criterion(model(inputs), targets)
@@ -87,7 +88,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
             optimizer.zero_grad()
             schedule.step()
             ema.after_step(model)
-            phase.log(loss)
+            phase.log(loss)  # NaN ends the run
         averaged = ema.model_for_eval(model)
         phase.end_epoch(task.evaluate(run, averaged, data.val, metrics, criterion), weights=averaged)
     ema.at_end(model)
@@ -105,9 +106,9 @@ def main() -> None:
 
     run.load_best(model)  # the best epoch, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
-    run.finish(scores)
+    run.report(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # a failure is reported at its line of the recipe
+    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited

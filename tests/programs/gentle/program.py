@@ -2,11 +2,12 @@
 
 Wake a net from the head down, by steps towards flat valleys, and average its last epochs.
 
-`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` is the line of recipe.leaven that a value comes from; values without one are defaults (`leaven plan
+recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               resume an interrupted run
-    python program.py --resume RUN --finish      train it no further: save its best epoch
+    python program.py --resume RUN               resume an interrupted run; RUN is its folder
+    python program.py --resume RUN --finish      stop training, and save the best epoch so far
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -57,11 +58,11 @@ def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.D
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=0.1, momentum=0.9)  # line 6
     layer_decay = techniques.LayerDecay(model=model, stages=[["0"], ["1"], ["2"], ["4"]], factor=0.8)  # line 10
     layer_decay.on_optimizer(optimizer)
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     progressive_resizing = techniques.ProgressiveResizing(start=0.5, until=round(0.5 * phase.total_epochs))  # line 11
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():
+    for epoch in phase.epochs():  # saves checkpoints, after its body
         runtime.unfreeze_by_epoch(phase.model, epoch, (1, ["2"]), (2, ["1"]), (3, ["0"]))  # line 9
         progressive_resizing.before_epoch(phase)
         for inputs, targets in phase.batches(data.train):
@@ -71,9 +72,9 @@ def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.D
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.log(loss)
+            phase.log(loss)  # NaN ends the run
         phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
-    phase.finish()
+    phase.finish()  # the next phase starts from the last epoch's weights
 
 
 def train_average(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -84,7 +85,7 @@ def train_average(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
     runtime.freeze(model, only=["0"])  # line 14
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=0.1, momentum=0.9)  # line 6
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     sam = techniques.Sam(optimizer=optimizer, rho=0.05)  # line 17
     swa = techniques.Swa(  # line 18
         model=model,
@@ -94,7 +95,7 @@ def train_average(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
         lr=0.02,
         start=round(0.5 * phase.total_epochs),
     )
-    model, optimizer = phase.setup(model, optimizer, schedule, swa=swa)
+    model, optimizer = phase.setup(model, optimizer, schedule, swa=swa)  # named arguments have state to resume, too
 
     for epoch in phase.epochs():
         runtime.unfreeze_by_epoch(phase.model, epoch, (2, ["1"]))  # line 15
@@ -117,20 +118,26 @@ def train_average(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=10, threads=1)
+    run = runtime.Run(
+        args,
+        seed=0,
+        monitor="val.accuracy",
+        epochs=10,  # epochs of all phases, for the time left
+        threads=1,  # default: its layers are too small for several
+    )
     data = build_data()
     model = build_model(len(data.classes))
     metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
-    with run.training("from the head down", "average"):  # `--finish` leaves it early
+    with run.training("from the head down", "average"):  # with --finish, phases after the best epoch so far are skipped
         train_from_the_head_down(run, model, data, metrics)
         train_average(run, model, data, metrics)
 
     run.load_best(model)  # the best epoch of the last phase, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
-    run.finish(scores)
+    run.report(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # a failure is reported at its line of the recipe
+    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited

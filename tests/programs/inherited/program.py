@@ -2,11 +2,12 @@
 
 The base without mixing, in larger steps on a small machine.
 
-`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` is the line of recipe.leaven that a value comes from; values without one are defaults (`leaven plan
+recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               resume an interrupted run
-    python program.py --resume RUN --finish      train it no further: save its best epoch
+    python program.py --resume RUN               resume an interrupted run; RUN is its folder
+    python program.py --resume RUN --finish      stop training, and save the best epoch so far
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -61,12 +62,12 @@ def train(
     criterion = nn.CrossEntropyLoss()
     # line 4; base.leaven, line 9
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=args.lr, momentum=0.9, weight_decay=1e-4, nesterov=True)
-    schedule = runtime.linear(optimizer, phase.total_steps, warmup=10)  # base.leaven, line 10; option --set
+    schedule = runtime.linear(optimizer, phase.total_steps, warmup_steps=10)  # base.leaven, line 10; option --set
     ema = techniques.Ema(model=model, decay=0.9)  # option --with
-    # devices, precision; an interrupted run resumes here
+    # devices, precision; an interrupted run resumes here; named arguments have state to resume, too
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
-    for epoch in phase.epochs():
+    for epoch in phase.epochs():  # saves checkpoints, after its body
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss / phase.batches_in_step)  # line 6
@@ -76,7 +77,7 @@ def train(
                 optimizer.zero_grad()
                 schedule.step()
                 ema.after_step(model)
-            phase.log(loss)
+            phase.log(loss)  # NaN ends the run
         averaged = ema.model_for_eval(model)
         phase.end_epoch(task.evaluate(run, averaged, data.val, metrics, criterion), weights=averaged)
     ema.at_end(model)
@@ -86,8 +87,13 @@ def train(
 def main() -> None:
     torch.use_deterministic_algorithms(True)  # line 6
     args = parse_args()
-    # line 6; base.leaven, line 11
-    run = runtime.Run(args, seed=3, monitor="val.accuracy", precision="bf16-mixed", threads=1)
+    run = runtime.Run(
+        args,
+        seed=3,  # base.leaven, line 11
+        monitor="val.accuracy",
+        precision="bf16-mixed",  # line 6
+        threads=1,  # default: its layers are too small for several
+    )
     data = build_data()
     model = build_model(len(data.classes))
     metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
@@ -96,9 +102,9 @@ def main() -> None:
 
     run.load_best(model)  # the best epoch, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
-    run.finish(scores)
+    run.report(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # a failure is reported at its line of the recipe
+    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited

@@ -2,11 +2,12 @@
 
 Code of one's own for everything: data, net, transform, loss, metric, technique, optimizer, schedule and steps.
 
-`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` is the line of recipe.leaven that a value comes from; values without one are defaults (`leaven plan
+recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               resume an interrupted run
-    python program.py --resume RUN --finish      train it no further: save its best epoch
+    python program.py --resume RUN               resume an interrupted run; RUN is its folder
+    python program.py --resume RUN --finish      stop training, and save the best epoch so far
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -79,13 +80,13 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     schedule = mine.breathe(optimizer, period=4)  # line 16
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():
+    for epoch in phase.epochs():  # saves checkpoints, after its body
         for inputs, targets in phase.batches(data.train):
             loss = mine.train_step(model, (inputs, targets), criterion)  # line 20
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
-            phase.log(loss)
+            phase.log(loss)  # NaN ends the run
         scores = task.evaluate(run, model, data.val, metrics, criterion)
         phase.end_epoch(scores)
         schedule.step()
@@ -108,9 +109,9 @@ def main() -> None:
 
     run.load_best(model)  # the best epoch, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
-    run.finish(scores)
+    run.report(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # a failure is reported at its line of the recipe
+    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited

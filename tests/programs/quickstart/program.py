@@ -2,11 +2,12 @@
 
 Fine-tune a model trained on photos to read handwritten digits.
 
-`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` is the line of recipe.leaven that a value comes from; values without one are defaults (`leaven plan
+recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               resume an interrupted run
-    python program.py --resume RUN --finish      train it no further: save its best epoch
+    python program.py --resume RUN               resume an interrupted run; RUN is its folder
+    python program.py --resume RUN --finish      stop training, and save the best epoch so far
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -60,27 +61,27 @@ def train(
     metrics: task.Metrics,
 ) -> None:
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
-    for epoch in phase.epochs():
+    for epoch in phase.epochs():  # saves checkpoints, after its body
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.log(loss)
+            phase.log(loss)  # NaN ends the run
         phase.end_epoch(task.evaluate(phase.run, model, data.val, metrics, criterion))
-    phase.finish()
+    phase.finish()  # the next phase starts from the last epoch's weights
 
 
 def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "head" (line 5): 10 epochs; 12,810 of 3,383,818 parameters trainable."""
     phase = run.phase("head", model, data, epochs=10)  # line 5
     runtime.freeze(model, all_but=["classifier"])  # line 5
-    # the frozen layers run once per image; their outputs are in Leaven's cache
+    # the frozen layers run once per image: `features` are their stored outputs, `rest` the layers after them
     rest, features = phase.frozen_once(model, data)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, rest, features, criterion, optimizer, schedule, metrics)
 
 
@@ -90,26 +91,26 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
     runtime.freeze(model, only=["bn*", "blocks.*.*.bn*"])  # default: 1,437 training samples are too few for batch norms
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # line 6
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=13)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=13)  # epochs of all phases, for the time left
     data = build_data()
     model = build_model(len(data.classes))
     metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
-    with run.training("head", "all"):  # `--finish` leaves it early
+    with run.training("head", "all"):  # with --finish, phases after the best epoch so far are skipped
         train_head(run, model, data, metrics)
         train_all(run, model, data, metrics)
 
     run.load_best(model)  # the best epoch of the last phase, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
-    run.finish(scores)
+    run.report(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # a failure is reported at its line of the recipe
+    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited

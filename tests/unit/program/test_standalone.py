@@ -516,7 +516,7 @@ def test_a_run_that_is_not_there_is_not_resumed(tmp_path: Path) -> None:
     (tmp_path / "alone.py").write_text(standalone(planned(tmp_path, "trial.leaven")))
     command = [sys.executable, "alone.py", "--resume", "typo"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert "No such file or directory: 'typo'" in done.stderr
+    assert "there is no folder 'typo'" in done.stderr
     assert not (tmp_path / "typo").exists()
 
 

@@ -8,7 +8,8 @@ evaluation mode after whatever has called `.train()`, before every batch.
 Parameters are named as in the model as it was built. An adapter around a layer changes the path to its weights
 (`fc.base_layer.weight`), and so does a mask (`fc.parametrizations.weight.original`), but not their names here. The
 parameters that an adapter adds belong to the layer: they are in its optimizer group, and are never frozen. Layers that
-are frozen only because of an adapter can be listed in `dropout`: their statistics don't change, their dropout is on.
+are frozen only because of an adapter can be listed in `keep_dropout`: their statistics don't change, their dropout is
+on.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,7 +26,6 @@ from leaven.runtime.model.masks import Mask, plain_name
 from leaven.runtime.model.model_around import inside
 
 Norms = Literal["frozen", "train"] | Sequence[str]
-DropoutMode = Literal["off", "on"] | Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -57,12 +57,12 @@ def freeze(
     all_but: Sequence[str] | None = None,
     only: Sequence[str] | None = None,
     norms: Norms = "frozen",
-    dropout: DropoutMode = "off",
+    keep_dropout: bool | Sequence[str] = False,
 ) -> None:
     """Freeze parameters, given by name or by the path of a module; all of them by default.
 
     An earlier freeze ends first. With `norms="train"`, frozen layers still update their running statistics; with
-    `dropout="on"`, their dropout is on. A list of layers means only these.
+    `keep_dropout`, their dropout stays on. A list of layers means only these.
     """
     if all_but is not None and only is not None:
         raise ValueError("give either `only` or `all_but`")
@@ -71,7 +71,7 @@ def freeze(
         frozen = parameters_under(model, only)
     else:
         frozen = parameters_under(model, [""]) - parameters_under(model, all_but or ())
-    _freeze(model, frozen, _part(model, norms, frozen), _part(model, dropout, frozen))
+    _freeze(model, frozen, _part(model, norms, frozen), _part(model, keep_dropout, frozen))
 
 
 def unfreeze(model: nn.Module, paths: Sequence[str] | None = None) -> None:
@@ -184,10 +184,10 @@ def _named(module: nn.Module, prefix: str = "", is_own: bool = True) -> Iterator
             yield from _named(child, f"{prefix}{name}.", is_own)
 
 
-def _part(model: nn.Module, layers: Norms | DropoutMode | frozenset[str], of: set[nn.Parameter]) -> set[nn.Parameter]:
-    """Some of the frozen parameters: a word means all or none of them."""
-    if isinstance(layers, str):
-        return of if layers in ("train", "on") else set()
+def _part(model: nn.Module, layers: Norms | bool | frozenset[str], of: set[nn.Parameter]) -> set[nn.Parameter]:
+    """Some of the frozen parameters: a word or a bool means all or none of them."""
+    if isinstance(layers, str | bool):
+        return of if layers in ("train", True) else set()
     return parameters_under(model, sorted(layers)) & of
 
 

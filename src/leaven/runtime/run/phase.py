@@ -154,6 +154,10 @@ class Phase:
         self.restore({**placement.saved, "schedule": schedule, **techniques}, optimizer)
         return placed, placement.used
 
+    def setup_without_optimizer(self) -> None:
+        """Load the state of an interrupted run, in a phase that finds its weights in another way than by steps."""
+        self.restore({"model": self.model})
+
     def restore(self, parts: Mapping[str, Any], optimizer: torch.optim.Optimizer | None = None) -> None:
         """Load the state of an interrupted run into the parts of the phase; without an optimizer, it makes no steps."""
         run = self.run

@@ -279,7 +279,7 @@ class Run:
         """The test scores; without a test split, the validation scores of the epoch that was chosen."""
         return dict(test) or (dict(self.chosen.scores) if self.chosen is not None else {})
 
-    def finish(self, scores: Mapping[str, float]) -> None:
+    def report(self, scores: Mapping[str, float]) -> None:
         """Write the final scores, and print a table of them."""
         self.folder.write_scores(self.final_scores(scores))
         self.scores.log(scores)

@@ -1,8 +1,8 @@
 """Learning-rate schedules: how the rate of every parameter group changes, as a multiple of its own.
 
 Each function returns a torch scheduler that the program steps once per optimizer step, `plateau` once per epoch.
-`steps` is the number of optimizer steps of the phase; `warmup` the number over which the rate rises from zero, or, as a
-float, their share of all steps.
+`steps` is the number of optimizer steps of the phase. During a warm-up, a number of steps or a share of all of them,
+the rate rises from zero.
 """
 
 import math
@@ -13,43 +13,72 @@ from torch.optim import Optimizer
 from torch.optim.lr_scheduler import LambdaLR, ReduceLROnPlateau
 
 
-def cosine(optimizer: Optimizer, steps: int, *, warmup: float = 0, end: float = 0.0) -> LambdaLR:
-    """Down along half a cosine, from the full rate to `end` times it."""
-    return _decay(optimizer, steps, warmup, lambda progress: end + (1 - end) * _half_cosine(progress))
+def cosine(
+    optimizer: Optimizer, steps: int, *, warmup_steps: int = 0, warmup_share: float = 0.0, end: float = 0.0
+) -> LambdaLR:
+    """Decays along half a cosine, from the full rate to `end` times it."""
+    return _decay(
+        optimizer,
+        steps,
+        warmup_steps + round(warmup_share * steps),
+        lambda progress: end + (1 - end) * _half_cosine(progress),
+    )
 
 
-def linear(optimizer: Optimizer, steps: int, *, warmup: float = 0, end: float = 0.0) -> LambdaLR:
-    """Down along a straight line, from the full rate to `end` times it."""
-    return _decay(optimizer, steps, warmup, lambda progress: 1 - (1 - end) * progress)
+def linear(
+    optimizer: Optimizer, steps: int, *, warmup_steps: int = 0, warmup_share: float = 0.0, end: float = 0.0
+) -> LambdaLR:
+    """Decays along a straight line, from the full rate to `end` times it."""
+    return _decay(
+        optimizer, steps, warmup_steps + round(warmup_share * steps), lambda progress: 1 - (1 - end) * progress
+    )
 
 
 def polynomial(
-    optimizer: Optimizer, steps: int, *, warmup: float = 0, power: float = 2.0, end: float = 0.0
+    optimizer: Optimizer,
+    steps: int,
+    *,
+    warmup_steps: int = 0,
+    warmup_share: float = 0.0,
+    power: float = 2.0,
+    end: float = 0.0,
 ) -> LambdaLR:
-    """Down along a power of what is left, from the full rate to `end` times it."""
-    return _decay(optimizer, steps, warmup, lambda progress: end + (1 - end) * (1 - progress) ** power)
+    """Decays along a power of what is left, from the full rate to `end` times it."""
+    return _decay(
+        optimizer,
+        steps,
+        warmup_steps + round(warmup_share * steps),
+        lambda progress: end + (1 - end) * (1 - progress) ** power,
+    )
 
 
-def constant(optimizer: Optimizer, *, warmup: int = 0) -> LambdaLR:
+def constant(optimizer: Optimizer, *, warmup_steps: int = 0) -> LambdaLR:
     """The full rate throughout."""
-    return LambdaLR(optimizer, lambda step: _rise(step, warmup))
+    return LambdaLR(optimizer, lambda step: _rise(step, warmup_steps))
 
 
-def step_down(optimizer: Optimizer, *, every: int, factor: float = 0.1, warmup: int = 0) -> LambdaLR:
+def step_down(optimizer: Optimizer, *, every: int, factor: float = 0.1, warmup_steps: int = 0) -> LambdaLR:
     """Times `factor` after every so many steps."""
-    return LambdaLR(optimizer, lambda step: _rise(step, warmup) * factor ** (step // every))
+    return LambdaLR(optimizer, lambda step: _rise(step, warmup_steps) * factor ** (step // every))
 
 
-def multi_step(optimizer: Optimizer, *, at: Sequence[int], factor: float = 0.1, warmup: int = 0) -> LambdaLR:
+def multi_step(optimizer: Optimizer, *, at: Sequence[int], factor: float = 0.1, warmup_steps: int = 0) -> LambdaLR:
     """Times `factor` at each of the given steps."""
-    return LambdaLR(optimizer, lambda step: _rise(step, warmup) * factor ** sum(step >= each for each in at))
+    return LambdaLR(optimizer, lambda step: _rise(step, warmup_steps) * factor ** sum(step >= each for each in at))
 
 
 def one_cycle(
-    optimizer: Optimizer, steps: int, *, peak: float, warmup: float, start: float = 0.04, end: float = 4e-6
+    optimizer: Optimizer,
+    steps: int,
+    *,
+    peak: float,
+    warmup_steps: int = 0,
+    warmup_share: float = 0.0,
+    start: float = 0.04,
+    end: float = 4e-6,
 ) -> LambdaLR:
     """Up along half a cosine from `start` times the peak rate, and down along another to `end` times it."""
-    rising = _in_steps(warmup, steps)
+    rising = warmup_steps + round(warmup_share * steps)
     for group in optimizer.param_groups:  # they keep their proportions
         group["lr"] = peak * (group["lr"] / optimizer.defaults["lr"])
 
@@ -62,10 +91,10 @@ def one_cycle(
 
 
 def plateau(
-    optimizer: Optimizer, *, higher_is_better: bool, factor: float = 0.1, patience: int = 10, warmup: int = 0
+    optimizer: Optimizer, *, higher_is_better: bool, factor: float = 0.1, patience: int = 10, warmup_steps: int = 0
 ) -> "Plateau":
     """Times `factor` when a score has not improved for more than `patience` epochs."""
-    return Plateau(optimizer, "max" if higher_is_better else "min", factor, patience, warmup)
+    return Plateau(optimizer, "max" if higher_is_better else "min", factor, patience, warmup_steps)
 
 
 class Plateau(ReduceLROnPlateau):
@@ -92,9 +121,8 @@ class Plateau(ReduceLROnPlateau):
             group["lr"] = full * _rise(self.warmed_up, self.warmup)
 
 
-def _decay(optimizer: Optimizer, steps: int, warmup: float, shape: Callable[[float], float]) -> LambdaLR:
+def _decay(optimizer: Optimizer, steps: int, rising: int, shape: Callable[[float], float]) -> LambdaLR:
     """A warm-up, then a function of the share of the remaining steps that is done."""
-    rising = _in_steps(warmup, steps)
 
     def rate(step: int) -> float:
         if step < rising:
@@ -102,10 +130,6 @@ def _decay(optimizer: Optimizer, steps: int, warmup: float, shape: Callable[[flo
         return shape(min(1.0, (step - rising) / max(1, steps - rising)))
 
     return LambdaLR(optimizer, rate)
-
-
-def _in_steps(warmup: float, steps: int) -> int:
-    return round(warmup * steps) if isinstance(warmup, float) else warmup
 
 
 def _rise(step: int, warmup: int) -> float:

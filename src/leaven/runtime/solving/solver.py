@@ -1,7 +1,7 @@
 """Solves the head of a model in place of training it: which regularisation is tried, and which is the best.
 
-The loop is in the program: `heads` yields a head for each strength, `rate` takes its scores, and `use_best` puts the
-best one into the model.
+The loop is in the program: `heads` yields a head for each strength, `keep_if_best` takes its scores, and `load_best`
+puts the best one into the model.
 """
 
 import math
@@ -31,10 +31,9 @@ CLOSE = 1e-5  # to the solution; with less, a head is rated that would be anothe
 
 
 class HeadSolver:
-    """Finds the weights of a linear head with the lowest loss on the training split, and begins the phase.
+    """Finds the weights of a linear head with the lowest loss on the training split, over all of its views.
 
-    Of several `strengths` of L2 regularisation, that with the best score on the validation split is used. `views` is
-    how many augmented views of every image it is solved for.
+    Of several `strengths` of L2 regularisation, that with the best score on the validation split is used.
     """
 
     def __init__(
@@ -45,13 +44,11 @@ class HeadSolver:
         criterion: Criterion,
         *,
         strengths: Sequence[float] = STRENGTHS,
-        views: int = 1,
     ) -> None:
         if phase.run.more_epochs and phase.is_last:
             raise Failure(f'the head of phase "{phase.name}" is solved: more epochs would not change it')
         self.strengths = sorted(strengths, reverse=True)  # the start for each follows from those before it
-        self.views = views
-        self.val: Features
+        self.val_features: Features
         self._phase = phase
         self._criterion = criterion
         self._model = model
@@ -63,10 +60,9 @@ class HeadSolver:
         self._best: tuple[float, Solution] | None = None
         self._best_score = -math.inf
         self._scores: Mapping[str, float] = {}  # of the best
-        phase.restore({"model": phase.model})
 
     def heads(self) -> Iterator[nn.Module]:
-        """A head for each strength, from strong to weak, to be measured on the features in `val`."""
+        """A head for each strength, from strong to weak, to be measured on `val_features`."""
         phase, run, data = self._phase, self._phase.run, self._data
         if not len(data.val) and len(self.strengths) > 1:
             raise Failure(
@@ -75,8 +71,9 @@ class HeadSolver:
             )
         run.before_batch(phase)
         most = QUICK_BATCHES if run.is_quick else None
-        train = features_of(phase, self._model, self._head, data.train, self.views, most)
-        self.val = features_of(phase, self._model, self._head, data.val, most=most)
+        views = max(1, getattr(phase.data.train, "views", 0))
+        train = features_of(phase, self._model, self._head, data.train, views, most)
+        self.val_features = features_of(phase, self._model, self._head, data.val, most=most)
         _check_memory(train.features)
         phase.loop.batch = phase.loop.whole.batches  # all of them were used: what is left is to measure
         began = time.monotonic()
@@ -92,17 +89,17 @@ class HeadSolver:
             self._seconds = time.monotonic() - began
             yield _Linear(*problem.layer(self._current[1])).to(run.device)
 
-    def rate(self, scores: Mapping[str, float]) -> None:
-        """Take the validation scores of the current head into account; of equal ones, the stronger is the best."""
+    def keep_if_best(self, scores: Mapping[str, float]) -> None:
+        """Keep the current head if its validation scores are the best so far; of equal ones, the stronger is."""
         score = self._phase.score_of(scores)
         score = -scores.get("val.loss", 0.0) if score is None else score
         if self._best is None or score > self._best_score:
             self._best, self._best_score, self._scores = self._current, score, scores
 
-    def use_best(self) -> Tensor:
+    def load_best(self) -> Tensor:
         """Put the best head into the model; its loss on the training split."""
         if self._problem is None or self._best is None:
-            raise Failure("the program did not call `solver.rate` for any head")
+            raise Failure("the program did not call `solver.keep_if_best` for any head")
         strength, found = self._best
         self._head.set(*self._problem.layer(found))
         if self._phase.run.fabric.world_size > 1:

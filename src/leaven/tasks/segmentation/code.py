@@ -27,8 +27,8 @@ from leaven.tasks.segmentation.prediction import Prediction, predictions
 from leaven.tasks.segmentation.target import MaskClasses
 
 __all__ = [
-    "Evaluation", "Mean", "Metrics", "PixelLoss", "Prediction", "Samples", "Tally", "describe", "evaluate", "exported",
-    "fit_head", "folder", "predictions", "row", "row_size",
+    "Evaluation", "Mean", "Metrics", "PixelLoss", "Prediction", "Samples", "Tally", "add_decoder", "describe",
+    "evaluate", "exported", "fit_head", "folder", "predictions", "row", "row_size",
 ]  # fmt: skip
 
 AUXILIARY = 0.4  # of the loss of the auxiliary output

@@ -30,9 +30,9 @@ class Distill:
         method: Literal["kd", "dkd", "dist"] = "kd",
         alpha: float = 1.0,
         beta: float = 8.0,
-        size: int | Sequence[int] | None = None,
+        teacher_size: int | Sequence[int] | None = None,
     ) -> None:
-        self.teacher = Teacher(teacher, fabric, data, size)
+        self.teacher = Teacher(teacher, fabric, data, teacher_size)
         self.teacher.check_classes(data.classes)
         self.criterion = criterion
         self.temperature = temperature

@@ -49,9 +49,9 @@ class DistillFeatures:
         teacher_layers: Sequence[str] | None = None,
         weight: float | None = None,
         temperature: float = 0.07,
-        size: int | Sequence[int] | None = None,
+        teacher_size: int | Sequence[int] | None = None,
     ) -> None:
-        self.teacher = Teacher(teacher, fabric, data, size)
+        self.teacher = Teacher(teacher, fabric, data, teacher_size)
         self.fabric = fabric
         self.method = method
         self.weight = USUAL_WEIGHTS[method] if weight is None else weight
@@ -120,7 +120,7 @@ class DistillFeatures:
                 )
 
     def on_gradients(self, model: nn.Module) -> None:
-        """Average the gradients of the layers here: they are not part of the model that is wrapped for processes."""
+        """Average the gradients of its layers over devices: they are not part of the model, where that is done."""
         if self.fabric.world_size == 1:
             return
         for parameter in self.learnt.parameters():
@@ -130,10 +130,12 @@ class DistillFeatures:
                 parameter.grad = shared
 
     def at_end(self, model: nn.Module) -> None:
+        """Remove its hooks."""
         self.student_taps.close()
         self.teacher_taps.close()
 
     def parameters(self) -> Iterator[nn.Parameter]:
+        """Those of the layers that bring both sides into one space."""
         return self.learnt.parameters()
 
     def state_dict(self) -> dict[str, Any]:

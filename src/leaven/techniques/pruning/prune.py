@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class Prune:
-    """Prunes `amount` percent, at once or (individual weights) over several epochs, and reports the result."""
+    """Prunes so many percent, at once or (individual weights) over several epochs, and reports the result."""
 
     def __init__(
         self,
@@ -28,26 +28,26 @@ class Prune:
         data: "Data",
         method: Structured | Unstructured,
         *,
-        amount: float,
+        percent: float,
         on: Sequence[str] | None = None,
-        over: int | None = None,
+        over_epochs: int | None = None,
     ) -> None:
-        if over is not None and isinstance(method, Structured):
+        if over_epochs is not None and isinstance(method, Structured):
             raise Failure(
                 "whole channels are taken out at once", "write several phases, each with a `prune` of its own"
             )
         self.run = run
         self.data = data
         self.method = method
-        self.share = amount / 100
+        self.share = percent / 100
         self.on = on
-        self.over = over
+        self.over_epochs = over_epochs
         self.layers: list[MaskedLayer] = []
 
     def on_model(self, model: nn.Module) -> None:
         if isinstance(self.method, Unstructured):
             self.layers = mask_layers(model, self.on, self.run.seed)
-            if self.over is None:
+            if self.over_epochs is None:
                 self._grow(self.share)
             return
         try:
@@ -69,9 +69,10 @@ class Prune:
         report_channels(self.run, text, cost_title(before, after), had, has)
 
     def before_epoch(self, phase: "Phase") -> None:
-        if self.over is None:
+        """Prune further; until that is done, no epoch can be the best."""
+        if self.over_epochs is None:
             return
-        epochs = min(self.over, phase.total_epochs)
+        epochs = min(self.over_epochs, phase.total_epochs)
         left = max(0.0, 1 - (phase.epoch + 1) / epochs)
         phase.can_be_best = left == 0
         if phase.batch == 0 and phase.epoch < epochs:  # in the middle of an epoch, a run goes on with what it had

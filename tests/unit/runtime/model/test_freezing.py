@@ -203,7 +203,7 @@ def test_statistics_are_updated_only_in_the_named_layers() -> None:
 
 def test_dropout_of_layers_that_wait_is_off_whatever_it_is_in_others() -> None:
     net = nn.Sequential(*(nn.Sequential(nn.Linear(4, 4), nn.Dropout(0.5)) for _ in range(3)))
-    freeze(net, only=["0"], dropout="on")
+    freeze(net, only=["0"], keep_dropout=True)
     unfreeze_by_epoch(net, 0, (1, ["1"]))
     assert [part[1].training for part in net] == [True, False, True]
     unfreeze_by_epoch(net, 1, (1, ["1"]))

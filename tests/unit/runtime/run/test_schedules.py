@@ -19,7 +19,7 @@ def rates(optimizer: torch.optim.Optimizer) -> list[float]:
 
 def test_one_cycle_keeps_the_proportions_of_groups() -> None:
     optimizer = optimizer_of(RATE, RATE / 10)
-    schedule = one_cycle(optimizer, 10, peak=2.0, warmup=3)
+    schedule = one_cycle(optimizer, 10, peak=2.0, warmup_steps=3)
     for _ in range(3):
         optimizer.step()
         schedule.step()
@@ -28,7 +28,7 @@ def test_one_cycle_keeps_the_proportions_of_groups() -> None:
 
 def test_a_plateau_is_climbed_to_first() -> None:
     optimizer = optimizer_of(RATE)
-    schedule = plateau(optimizer, higher_is_better=False, factor=0.5, patience=0, warmup=3)
+    schedule = plateau(optimizer, higher_is_better=False, factor=0.5, patience=0, warmup_steps=3)
     seen = []
     for _ in range(4):
         seen += rates(optimizer)
@@ -40,9 +40,9 @@ def test_a_plateau_is_climbed_to_first() -> None:
 
 
 def test_a_plateau_goes_on_where_it_was() -> None:
-    first = plateau(optimizer_of(RATE), higher_is_better=True, warmup=5)
+    first = plateau(optimizer_of(RATE), higher_is_better=True, warmup_steps=5)
     first.warm_up()
-    second = plateau(optimizer_of(RATE), higher_is_better=True, warmup=5)
+    second = plateau(optimizer_of(RATE), higher_is_better=True, warmup_steps=5)
     second.load_state_dict(first.state_dict())
     second.warm_up()
     assert rates(second.optimizer) == pytest.approx([RATE * 3 / 6])

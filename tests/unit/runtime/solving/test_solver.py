@@ -88,7 +88,7 @@ def test_so_many_views_of_every_image_are_used(tmp_path: Path) -> None:
     data = DATA.replace("{", "{ train random_crop(8, padding=1);")
     recipe = f"{MODEL}{data}linear_probe solver=lbfgs\nfeatures views=3\n"
     program = at_work.program(tmp_path, recipe)
-    assert "runtime.HeadSolver(phase, rest, features, criterion, views=3)" in program.read_text()
+    assert "data = data.with_views(3)" in program.read_text()
     said = at_work.run(program, "--output", "stored").said
     found = re.search(r"ran the frozen layers once for (\d+) samples", said)
     assert found is not None

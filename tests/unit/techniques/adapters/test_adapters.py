@@ -79,7 +79,7 @@ def test_adapters_and_head_are_trained_and_nothing_else_changes(make: Callable[[
     module, was = net(), net().eval()
     make().on_model(module)
     assert torch.equal(module.eval()(IMAGES), was(IMAGES))
-    freeze(module, all_but=["head"], dropout="on")
+    freeze(module, all_but=["head"], keep_dropout=True)
     train(module)
     assert not torch.allclose(module.eval()(IMAGES), was(IMAGES), atol=1e-3)
     now = {name.replace(".base_layer.", "."): value for name, value in module.state_dict().items()}
@@ -91,7 +91,7 @@ def test_adapters_and_head_are_trained_and_nothing_else_changes(make: Callable[[
 def test_merged_it_is_a_plain_model_that_answers_alike(make: Callable[[], techniques.Lora]) -> None:
     module = net()
     make().on_model(module)
-    freeze(module, all_but=["head"], dropout="on")
+    freeze(module, all_but=["head"], keep_dropout=True)
     train(module)
     copied = copy.deepcopy(module)
     trained = module.eval()(IMAGES)
@@ -120,7 +120,7 @@ def test_a_second_adapter_leaves_the_first_at_work() -> None:
     module = net()
     techniques.Lora(rank=2, on=["conv"]).on_model(module)
     techniques.Ia3(on=["fc"]).on_model(module)
-    freeze(module, all_but=["head"], dropout="on")
+    freeze(module, all_but=["head"], keep_dropout=True)
     module(IMAGES).square().mean().backward()
     moving = {name for name, weight in module.named_parameters() if weight.grad is not None}
     assert {name.partition(".")[0] for name in moving} == {"conv", "fc", "head"}
@@ -148,10 +148,10 @@ def test_they_are_drawn_from_the_weights_whatever_happened_before() -> None:
 def test_dropout_continues_where_only_an_adapter_froze() -> None:
     module = net()
     techniques.Lora(rank=2, on=BODY).on_model(module)
-    freeze(module, all_but=["head"], dropout="on")
+    freeze(module, all_but=["head"], keep_dropout=True)
     assert module.drop.training
     assert {name for name, part in module.named_modules() if not part.training} == {"norm", "mix.1"}
-    freeze(module, all_but=["head"], dropout=["mix", "fc"])  # the rest was frozen by the recipe
+    freeze(module, all_but=["head"], keep_dropout=["mix", "fc"])  # the rest was frozen by the recipe
     still = {name for name, part in module.named_modules() if not part.training}
     assert still == {"conv.base_layer", "norm", "each", "mix.1"}
 
@@ -194,7 +194,7 @@ def test_paths_mean_what_they_meant_before() -> None:
 def test_a_group_of_layers_takes_their_adapters() -> None:
     module = net()
     techniques.Lora(rank=2, on=BODY).on_model(module)
-    freeze(module, all_but=["head"], dropout="on")
+    freeze(module, all_but=["head"], keep_dropout=True)
     rest, of_fc = parameter_groups(module, (["fc"], {"lr": 0.1}))
     assert len(of_fc["params"]) == 2
     assert len(rest["params"]) == 6
@@ -222,7 +222,7 @@ def test_what_moves_is_counted_with_the_adapters() -> None:
     head, extra = 1280 * 10 + 10, 4 * (320 + 1280)
     told = written(LITE + "lora rank=4, on=conv_head\n")
     assert f"{head + extra:,} of {3_383_818 + extra:,} parameters trainable" in told
-    assert 'runtime.freeze(model, all_but=["classifier"], dropout="on")  # line 3' in told
+    assert 'runtime.freeze(model, all_but=["classifier"], keep_dropout=True)  # line 3' in told
 
 
 def test_small_parts_alone_are_freezes() -> None:
@@ -240,9 +240,9 @@ def test_adapters_stay_in_later_phases() -> None:
     )
     assert told.count("techniques.Lora") == 1
     assert "# lines 3, 4; adapters stay trainable" in told
-    assert 'dropout=["blocks", "conv_head", "bn2"])' in told
+    assert 'keep_dropout=["blocks", "conv_head", "bn2"])' in told
     assert "# lines 3, 5; adapters stay trainable" in told
-    assert 'all_but=["bn*", "blocks.*.*.bn*", "classifier"], dropout="on")' in told
+    assert 'all_but=["bn*", "blocks.*.*.bn*", "classifier"], keep_dropout=True)' in told
 
 
 def test_without_the_library_the_check_reports_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -315,7 +315,7 @@ def aside(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Tensor]:
     module = _built()
     torch.save(module.state_dict(), folder / "whole.pth")
     techniques.Lora(rank=2, on=["0.conv", "1.conv"], merge=False).on_model(module)
-    freeze(module, all_but=["3"], dropout="on")
+    freeze(module, all_but=["3"], keep_dropout=True)
     train(module)
     techniques.merge_adapters(module)
     file = bundle.save(

@@ -134,7 +134,7 @@ def test_each_way_draws_the_student_to_another_width_and_size(method: str, preci
     fabric = Fabric(accelerator="cpu", devices=1, precision=precision)
     teacher = nn.Sequential(Net(6))
     student = Net(4)
-    features = technique(fabric, student, teacher, method=method, weight=1.0, size=24)
+    features = technique(fabric, student, teacher, method=method, weight=1.0, teacher_size=24)
     optimizer = torch.optim.Adam([*student.parameters(), *features.parameters()], lr=0.01)
     model, optimizer = fabric.setup(student, optimizer)
     images = torch.randn(8, 3, 16, 16)

@@ -64,7 +64,7 @@ class Epoch:
 
 def pruned(net: nn.Module, method: Structured | Unstructured, amount: float, size: int = 8, **more: Any) -> Told:
     run = Told()
-    Prune(run, Some(size=size), method, amount=amount, **more).on_model(net)  # type: ignore[arg-type]
+    Prune(run, Some(size=size), method, percent=amount, **more).on_model(net)  # type: ignore[arg-type]
     return run
 
 
@@ -142,7 +142,7 @@ def test_the_channels_of_each_layer_are_reported_and_drawn() -> None:
 
 def test_a_smoke_test_reports_no_times() -> None:
     run, net = Told(is_quick=True), plain_net()
-    Prune(run, Some(), Structured(), amount=50).on_model(net)  # type: ignore[arg-type]
+    Prune(run, Some(), Structured(), percent=50).on_model(net)  # type: ignore[arg-type]
     assert "FLOPs" in run.said[0]
     assert "time per image" not in run.said[0]
 
@@ -389,7 +389,7 @@ def test_a_second_pruning_continues_from_the_first() -> None:
 @pytest.mark.parametrize("by", ["l1", "random"])
 def test_little_by_little_as_zhu_and_gupta_say(by: Any) -> None:
     net = plain_net()
-    prune = Prune(Told(), Some(), Unstructured(by=by), amount=80, on=["0", "4"], over=4)  # type: ignore[arg-type]
+    prune = Prune(Told(), Some(), Unstructured(by=by), percent=80, on=["0", "4"], over_epochs=4)  # type: ignore[arg-type]
     prune.on_model(net)
     assert zeros(net[0].weight) == 0
     ema = Ema(net, 0.9)
@@ -410,7 +410,7 @@ def test_little_by_little_as_zhu_and_gupta_say(by: Any) -> None:
 
 def test_in_the_middle_of_an_epoch_nothing_more_goes() -> None:
     net = plain_net()
-    prune = Prune(Told(), Some(), Unstructured(), amount=80, on=["0"], over=4)  # type: ignore[arg-type]
+    prune = Prune(Told(), Some(), Unstructured(), percent=80, on=["0"], over_epochs=4)  # type: ignore[arg-type]
     prune.on_model(net)
     prune.before_epoch(Epoch(2, batch=3))  # type: ignore[arg-type]
     assert zeros(net[0].weight) == 0
@@ -418,7 +418,7 @@ def test_in_the_middle_of_an_epoch_nothing_more_goes() -> None:
 
 def test_a_phase_that_was_cut_short_reaches_the_amount() -> None:
     net = plain_net()
-    prune = Prune(Told(), Some(), Unstructured(), amount=80, on=["0"], over=4)  # type: ignore[arg-type]
+    prune = Prune(Told(), Some(), Unstructured(), percent=80, on=["0"], over_epochs=4)  # type: ignore[arg-type]
     prune.on_model(net)
     epoch = Epoch(0, total_epochs=1)
     prune.before_epoch(epoch)  # type: ignore[arg-type]
