@@ -31,6 +31,8 @@ class Parameter(Record):
     required: bool = False
     usual: bool = False  # not required, but left out only in special cases
     default: Any = None
+    default_by: str = ""  # the parameter on whose value the default depends
+    defaults: tuple[tuple[str, Any], ...] = ()  # for each of its values
     summary: str = ""
     choices: tuple[str, ...] = ()
     units: tuple[str, ...] = ()

@@ -154,7 +154,8 @@ def _completed(entries: dict[str, dict[str, Any]], source: ClassSource | None, f
 def _with_class(traits: Traits, source: ClassSource | None) -> Traits:
     """The traits that only the class tells."""
     if isinstance(traits, TechniqueTraits) and source is not None:
-        return traits._replace(hooks=source.technique.hooks, wants=source.technique.wants)
+        technique = source.technique
+        return traits._replace(hooks=technique.hooks, wants=technique.wants, remarks=source.remarks)
     if isinstance(traits, ComponentTraits) and source is not None:
         return traits._replace(takes_in_channels=any(p.name == IN_CHANNELS for p in source.parameters))
     return traits

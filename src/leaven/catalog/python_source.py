@@ -32,6 +32,12 @@ class ClassSource(NamedTuple):
         wants = tuple(parameter.name for parameter in self.parameters if parameter.name in PROVIDED)
         return TechniqueTraits(hooks=hooks_in(self.methods), wants=wants)
 
+    @property
+    def remarks(self) -> dict[str, str]:
+        """What the methods do that a program calls, in the words of their docstrings."""
+        hooks = hooks_in(self.methods)
+        return {name: said for name in hooks if (said := summary(self.methods[name]))}
+
 
 class Names(NamedTuple):
     """The classes of a file, and the values of its constants."""

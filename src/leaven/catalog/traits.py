@@ -50,6 +50,7 @@ class TechniqueTraits(NamedTuple):
     once: bool = False  # at most once in a phase
     hooks: tuple[str, ...] = ()  # the methods that a program calls
     wants: tuple[str, ...] = ()  # what its constructor takes from the program
+    remarks: Mapping[str, str] = NONE  # what its hooks do, where their docstrings say it
     hooks_only_if: Mapping[str, Condition] = NONE
     inputs: tuple[Input, ...] = ()  # the only inputs it is for; empty for all
     targets: tuple[TargetKind, ...] = ()  # the only targets it is for; empty for all

@@ -203,6 +203,7 @@ class UseTechnique(Part):
     changes: str = ""  # the input, the loss, the model, … as its card says
     compares_features: bool = False  # by looking into layers as they run
     asks_once: bool = False  # its teacher, about every image of training
+    remarks: tuple[tuple[str, str], ...] = ()  # what hooks do whose names don't say it
 
 
 class ParameterGroup(Part):

@@ -1,16 +1,17 @@
 """The techniques of a phase as a program uses them: layers as paths, teachers as models to build."""
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.selectors import Selection
-from leaven.catalog.values import Invocation, Quantity, Setting
+from leaven.catalog.values import Default, Invocation, Quantity, Setting
 from leaven.plan.plan import BuildModel, EarlierModel, UseTechnique
 from leaven.plan.values import Argument, Calculation, Variable
 from leaven.planning.building import build_model
 from leaven.planning.paths import paths_of
 from leaven.planning.schedules import rounded, share_of
-from leaven.planning.translate import argument, call_of
+from leaven.planning.translate import argument, because, call_of
 from leaven.recipe.freezing import trainable_stages
 from leaven.recipe.model_statement import as_model, is_model
 from leaven.recipe.recipe import KeepHead, Phase, Recipe
@@ -25,13 +26,13 @@ def use_of(invocation: Invocation, phase: Phase, recipe: Recipe, layers: Layers)
     card = invocation.card
     units = {parameter.name: set(parameter.units) for parameter in card.parameters}
     lengths = [_in_epochs(setting) for setting in settings if units.get(setting.name) == {"epochs", "%"}]
-    wants = card.technique.wants
+    hooks, wants = _hooks(invocation), card.technique.wants
     frozen = phase.freezing.frozen if phase.freezing is not None else frozenset()
     stages = trainable_stages(layers, frozen) if "stages" in wants else ()
     return UseTechnique(
         name=card.bare_name.lower(),
-        call=call_of(resolved, by_name=True, more=lengths),
-        hooks=_hooks(invocation),
+        call=call_of(resolved, by_name=True, more=[*lengths, *_usual(resolved)]),
+        hooks=hooks,
         wants=wants,
         models=tuple(models.items()),
         layers=changed or (),
@@ -40,7 +41,19 @@ def use_of(invocation: Invocation, phase: Phase, recipe: Recipe, layers: Layers)
         is_merged=card.technique.is_adapter and invocation.value("merge") is not False,
         changes=card.technique.changes,
         compares_features=card.technique.compares_features,
+        remarks=tuple((hook, said) for hook, said in card.technique.remarks.items() if hook in hooks),
     )
+
+
+def _usual(invocation: Invocation) -> Iterator[Argument]:
+    """The defaults that depend on another argument, which programs show."""
+    for setting in invocation.settings:
+        parameter = invocation.card.parameter(setting.name)
+        if setting.value is None and parameter is not None and parameter.default_by:
+            by = invocation[parameter.default_by]
+            usual = dict(parameter.defaults).get(str(by.value)) if by.syntax is None else None
+            if usual is not None:
+                yield Argument(setting.name, usual, because=because(Default(f"usual for {by.value}")))
 
 
 def _in_epochs(setting: Setting) -> Argument:

@@ -43,7 +43,7 @@ def _written(plan: Plan, file: str, names: Names) -> str:
     for line in ("import argparse", "from torch import nn"):
         imports.add(line)
     values = Values(imports, names, plan.task)
-    functions = [build_data(plan, values), build_model(plan.model, values)]
+    functions = [build_data(plan, values), build_model(plan.model, values, is_numbered=_names_layers(plan))]
     teachers = teacher_functions(plan, values)
     functions += [*(function for _, function in teachers), *phase_functions(plan, values, teachers)]
     functions.append(_main(plan, values, {function.name: function for function in functions}))
@@ -55,6 +55,14 @@ def _written(plan: Plan, file: str, names: Names) -> str:
     if own:
         parts.append("\n".join(own))
     return "\n\n\n".join(["\n\n".join(parts), *("\n".join(each.lines()) for each in functions), start])
+
+
+def _names_layers(plan: Plan) -> bool:
+    """Whether the program names layers of the model."""
+    uses = [use for phase in plan.phases for use in phase.techniques]
+    return any(use.layers or use.stages or use.call.argument("layers") for use in uses) or any(
+        phase.freeze or phase.unfreeze_later or phase.optimizer.groups for phase in plan.phases
+    )
 
 
 def _header(plan: Plan, file: str) -> str:

@@ -28,11 +28,11 @@ def loop(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared
     return [
         *statement("for epoch in ", call("phase.epochs", **stop), joined(comment, values.once(_SAVES)), suffix=":"),
         *unfreeze_later(phase, values),
-        *indented(calls(techniques, "before_epoch"), 2),
+        *indented(calls(techniques, "before_epoch", values=values), 2),
         f"{INDENT * 2}for inputs, targets in phase.batches({train}.train):",
         *indented(batch_lines(phase, techniques, values, model), 3),
         *_end_of_epoch(phase, techniques, values, model, data, run="phase.run" if is_shared else "run"),
-        *indented(calls(techniques, "at_end"), 1),
+        *indented(calls(techniques, "at_end", values=values), 1),
         *statement("", call("phase.finish", **finish), values.once(_left(phase))),
     ]
 
@@ -129,7 +129,7 @@ def _closure(loss: list[str], values: Values) -> list[str]:
 
 
 def _step_lines(phase: TrainPhase, techniques: list[Used], values: Values) -> list[str]:
-    lines = list(calls(techniques, "on_gradients"))
+    lines = list(calls(techniques, "on_gradients", values=values))
     if phase.clip is not None:
         clipped = values.clip(values.value(phase.clip.value))
         lines.append(cited_line(flat(clipped), phase.clip.because))

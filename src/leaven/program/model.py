@@ -3,13 +3,20 @@
 from dataclasses import replace
 
 from leaven.plan.plan import BuildModel, Chain, FileWeights, PublishedInputs, StarterWeights, StoredInputs
-from leaven.program.code import ARGS, Code, Function, Item, call, commented, paths, statement, text
+from leaven.program.code import ARGS, Code, Function, Item, call, commented, joined, paths, statement, text
 from leaven.program.values import Values, cite, cite_call
 
 
-def build_model(model: BuildModel, values: Values, name: str = "build_model", *, is_teacher: bool = False) -> Function:
+def build_model(
+    model: BuildModel,
+    values: Values,
+    name: str = "build_model",
+    *,
+    is_teacher: bool = False,
+    is_numbered: bool = False,
+) -> Function:
     with values.noting() as names:
-        body = model_lines(model, values, "return ", is_teacher=is_teacher)
+        body = model_lines(model, values, "return ", is_teacher=is_teacher, is_numbered=is_numbered)
     types = {values.outputs: f"{values.outputs}: int", "channels": "channels: int", "args": ARGS}
     parameters = tuple(typed for parameter, typed in types.items() if parameter in names)
     decorator = values.runtime("model_builder")
@@ -19,9 +26,11 @@ def build_model(model: BuildModel, values: Values, name: str = "build_model", *,
     )
 
 
-def model_lines(model: BuildModel, values: Values, result: str, *, is_teacher: bool = False) -> list[str]:
+def model_lines(
+    model: BuildModel, values: Values, result: str, *, is_teacher: bool = False, is_numbered: bool = False
+) -> list[str]:
     """The lines that build a model, and then return it or assign it to `model`."""
-    code, cited = _built(model, values)
+    code, cited = _built(model, values, is_numbered=is_numbered)
     changes = [*_weights(model, values), *_head(model, values), *(_inputs(model, values) if is_teacher else ())]
     if not changes:
         return statement(result, code, cited)
@@ -29,14 +38,16 @@ def model_lines(model: BuildModel, values: Values, result: str, *, is_teacher: b
     return [*statement("model = ", code, cited), *changes, *returned]
 
 
-def _built(model: BuildModel, values: Values) -> tuple[Code, str]:
-    """The call that makes the model, and what it cites."""
+def _built(model: BuildModel, values: Values, *, is_numbered: bool) -> tuple[Code, str]:
+    """The call that makes the model, and what it cites; `is_numbered` where layers are named by their numbers."""
     if not isinstance(model.source, Chain):
         return values.call(model.source), cite(*model.because, *model.because_weights)
     cited = cite(*model.because)
     items = [Item(values.call(component), comment=cite_call(component)) for component in model.source.components]
     if {item.comment for item in items} <= {cited}:
         items = [Item(item.code) for item in items]
+    if is_numbered:
+        items = [replace(item, comment=joined(f"layer {at}", item.comment)) for at, item in enumerate(items)]
     return replace(call(values.imports.use("torch.nn.Sequential"), *items), is_tall=True), cited
 
 

@@ -293,8 +293,9 @@ def _optimizer(phase: TrainPhase, techniques: list[Used], values: Values, teache
     for one in techniques:
         lines += made(one, values, teachers) if one.is_for_optimizer else []
         if one.has(PARAMETERS_METHOD):
-            lines.append(f'    optimizer.add_param_group({{"params": list({one.name}.parameters())}})')
-    lines += [f"    {line}" for line in calls(techniques, "on_optimizer")]
+            added = f'optimizer.add_param_group({{"params": list({one.name}.parameters())}})'
+            lines += statement("", added, values.once(one.remark(PARAMETERS_METHOD)))
+    lines += [f"    {line}" for line in calls(techniques, "on_optimizer", values=values)]
     if phase.takes_optimizer:
         lines += statement("", call("run.load_optimizer_state", "optimizer", "model"), cite(*phase.because))
     return lines

@@ -1,12 +1,13 @@
 """Techniques in a program: where each is made, and which lines call its hooks."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 
 from leaven.catalog.hooks import HOOKS, PARAMETERS_METHOD, PROVIDED, STATE_METHOD
 from leaven.plan.plan import BuildModel, EarlierModel, Plan, TrainPhase, UseTechnique
-from leaven.program.code import Code, Function, Item, call, listing, paths, statement
+from leaven.plan.values import Argument
+from leaven.program.code import Code, Function, Item, call, commented, joined, listing, paths, statement
 from leaven.program.model import build_model
 from leaven.program.names import Names
 from leaven.program.values import Values, cite_call
@@ -37,6 +38,11 @@ class Used:
         model = "model" if hook == "on_model" else self.model
         named = {**_VARIABLES, "outputs": outputs, "model": model}
         return f"{self.name}.{hook}({', '.join(named.get(name, name) for name in HOOKS[hook])})"
+
+    def remark(self, hook: str) -> str:
+        """What a hook does, as a comment, where its name does not say it."""
+        said = dict(self.use.remarks).get(hook, "")
+        return f"{said[:1].lower()}{said[1:].removesuffix('.')}"
 
     @property
     def is_in_loop(self) -> bool:
@@ -78,10 +84,15 @@ def _name(use: UseTechnique, phase: TrainPhase) -> str:
     return method.value if is_twice and method is not None and isinstance(method.value, str) else use.name
 
 
-def calls(techniques: Iterable[Used], hook: str, outputs: str = "outputs") -> Iterator[str]:
-    """The lines that call a hook."""
+def calls(
+    techniques: Iterable[Used], hook: str, outputs: str = "outputs", *, values: Values | None = None
+) -> Iterator[str]:
+    """The lines that call a hook; with `values`, they say what it does where the program calls it first."""
     result = {"on_data": "data = ", "on_batch": "inputs, targets = ", "on_loss": "loss = "}.get(hook, "")
-    return (f"{result}{one.call(hook, outputs)}" for one in techniques if one.has(hook))
+    for one in techniques:
+        if one.has(hook):
+            line = f"{result}{one.call(hook, outputs)}"
+            yield commented(line, values.once(one.remark(hook))) if values is not None else line
 
 
 def with_state(techniques: Iterable[Used]) -> list[str]:
@@ -143,7 +154,15 @@ def on_data(techniques: Iterable[Used], values: Values, teachers: Teachers) -> l
 def _constructor(one: Used, values: Values, teachers: Teachers) -> Code:
     use = one.use
     models = [Item(_model(model, values, teachers), f"{name}=") for name, model in use.models]
-    return call(values.target(use.call), *_provided(one), *models, *values.items(use.call.arguments))
+    given = zip(values.items(use.call.arguments), use.call.arguments, strict=True)
+    settings = [replace(item, comment=_usual(argument)) for item, argument in given]
+    return call(values.target(use.call), *_provided(one), *models, *settings)
+
+
+def _usual(argument: Argument) -> str:
+    """The reason for a default that has one."""
+    reasons = [each.text for each in argument.because if each.is_default]
+    return joined(*(reason for reason in reasons if reason != "default"))
 
 
 def _provided(one: Used) -> list[Item]:

@@ -17,7 +17,10 @@ class LayerDecay:
         self.factor = factor
 
     def on_optimizer(self, optimizer: Optimizer) -> None:
-        """Divide the optimizer's groups by stage, the head first: its rate is the one that is recorded."""
+        """Divide the optimizer's groups by stage.
+
+        The head comes first: its rate is the one that is recorded.
+        """
         later: dict[Tensor, int] = {}  # for each weight, how many stages come after its own
         for number, stage in enumerate(reversed(self.stages)):
             later |= dict.fromkeys(parameters_under(self.model, stage, with_adapters=True), number)

@@ -52,11 +52,11 @@ def build_data() -> runtime.Data:
 @runtime.model_builder  # lets the bundle rebuild the model
 def build_model(num_classes: int) -> nn.Module:
     return nn.Sequential(  # line 2
-        Conv(1, 16),
-        Conv(16, 32, stride=2),
-        ResBlock(32, 32),
-        GlobalPool(),
-        Linear(32, num_classes),
+        Conv(1, 16),  # layer 0
+        Conv(16, 32, stride=2),  # layer 1
+        ResBlock(32, 32),  # layer 2
+        GlobalPool(),  # layer 3
+        Linear(32, num_classes),  # layer 4
     )
 
 
@@ -111,6 +111,7 @@ def train_taught(
         weight=10,
         teacher_size=64,
     )
+    # its own layers, which bring both sides to one width, are trained too
     optimizer.add_param_group({"params": list(hint.parameters())})
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     distill = techniques.Distill(  # line 9
@@ -130,6 +131,7 @@ def train_taught(
         teacher=teacher,
         method="attention",
         teacher_size=64,
+        weight=1000,  # default: usual for attention
     )
     # the teacher runs in every epoch: `distill_features` looks at layers while they run
     # named arguments have state to resume, too
@@ -143,13 +145,13 @@ def train_taught(
             loss = attention.on_loss(loss, inputs, outputs, targets)
             loss = hint.on_loss(loss, inputs, outputs, targets)
             phase.backward(loss)
-            hint.on_gradients(model)
+            hint.on_gradients(model)  # average the gradients of its own layers over devices
             optimizer.step()
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)
         phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
-    attention.at_end(model)
+    attention.at_end(model)  # remove its hooks
     hint.at_end(model)
     phase.finish()
 
@@ -218,7 +220,7 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
     for epoch in phase.epochs():
-        prune.before_epoch(phase)
+        prune.before_epoch(phase)  # prune further; until that is done, no epoch can be the best
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)

@@ -43,11 +43,11 @@ def build_data() -> runtime.Data:
 @runtime.model_builder  # lets the bundle rebuild the model
 def build_model(num_classes: int) -> nn.Module:
     return nn.Sequential(  # line 2
-        Conv(1, 16),
-        ResBlock(16, 16),
-        ResBlock(16, 32, stride=2),
-        GlobalPool(),
-        Linear(32, num_classes),
+        Conv(1, 16),  # layer 0
+        ResBlock(16, 16),  # layer 1
+        ResBlock(16, 32, stride=2),  # layer 2
+        GlobalPool(),  # layer 3
+        Linear(32, num_classes),  # layer 4
     )
 
 
@@ -57,7 +57,7 @@ def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.D
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=0.1, momentum=0.9)  # line 6
     layer_decay = techniques.LayerDecay(model=model, stages=[["0"], ["1"], ["2"], ["4"]], factor=0.8)  # line 10
-    layer_decay.on_optimizer(optimizer)
+    layer_decay.on_optimizer(optimizer)  # divide the optimizer's groups by stage
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     progressive_resizing = techniques.ProgressiveResizing(start=0.5, until=round(0.5 * phase.total_epochs))  # line 11
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here

@@ -101,7 +101,7 @@ def train_upper(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
         stages=[["bert.encoder.layer.3"], ["bert.encoder.layer.4"], ["bert.encoder.layer.5"], ["classifier"]],
         factor=0.8,
     )
-    layer_decay.on_optimizer(optimizer)
+    layer_decay.on_optimizer(optimizer)  # divide the optimizer's groups by stage
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     train(phase, model, data, criterion, optimizer, schedule, metrics)
 

@@ -120,7 +120,7 @@ class DistillFeatures:
                 )
 
     def on_gradients(self, model: nn.Module) -> None:
-        """Average the gradients of its layers over devices: they are not part of the model, where that is done."""
+        """Average the gradients of its own layers over devices."""
         if self.fabric.world_size == 1:
             return
         for parameter in self.learnt.parameters():
@@ -135,7 +135,7 @@ class DistillFeatures:
         self.teacher_taps.close()
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """Those of the layers that bring both sides into one space."""
+        """Its own layers, which bring both sides to one width, are trained too."""
         return self.learnt.parameters()
 
     def state_dict(self) -> dict[str, Any]:

@@ -215,6 +215,7 @@ def test_a_phase_that_is_not_announced_is_reported_before_it_begins(whole: tuple
     [
         ('run.training("one", "two")', "run.training()"),
         ("phase.setup(", "phase.begin("),
+        ("warmup_share=", "warmup="),
         ("epochs=3)", "epochs=3, is_last=True)"),
     ],
 )

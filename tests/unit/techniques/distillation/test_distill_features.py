@@ -10,8 +10,10 @@ from lightning.fabric import Fabric
 from torch import Tensor, nn
 from torchvision.transforms import v2 as T
 
+from leaven.catalog import own
 from leaven.runtime.failures import Failure
 from leaven.techniques import DistillFeatures
+from leaven.techniques.distillation.distill_features import USUAL_WEIGHTS
 from leaven.techniques.distillation.features import as_map, layers_of
 
 METHODS = ["hint", "attention", "similarity", "relational", "contrastive"]
@@ -179,3 +181,11 @@ def test_at_the_end_the_models_are_as_they_were(fabric: Fabric) -> None:
     features = technique(fabric, student, teacher)
     features.at_end(student)
     assert not any(module._forward_hooks for model in (student, teacher) for module in model.modules())
+
+
+def test_programs_show_the_usual_weight_of_a_method() -> None:
+    card = own.read("technique", "distill_features")
+    assert card is not None
+    weight = card.parameter("weight")
+    assert weight is not None
+    assert dict(weight.defaults) == USUAL_WEIGHTS
