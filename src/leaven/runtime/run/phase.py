@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from leaven.formats.run_folder import LAST, epoch_file, leaving_file
 from leaven.formats.sweep_folder import DIVERGED
 from leaven.runtime.data.batches import Data, Split
+from leaven.runtime.data.loading import transforms_in
 from leaven.runtime.data.model_inputs import first_tensor, some_of
 from leaven.runtime.failures import Diverged, Failure, Stopped
 from leaven.runtime.model.freezing import frozen_layers
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 QUICK_BATCHES = 2
 _OF_THE_WHOLE_CYCLE = ("total_steps", "_schedule_phases")  # of OneCycleLR: a longer run has a longer cycle
 _OUTSIDE = ""  # the owner of variables of the user's code
-_OF_ALL_PHASES = ("model", _OUTSIDE)  # the owners that are the same in each
+_OF_ALL_PHASES = ("model", "transforms", _OUTSIDE)  # the owners that are the same in each
 READ_EVERY = 20  # batches, where reading a loss waits for another device
 
 
@@ -229,9 +230,10 @@ class Phase:
         for owner, names in unsaved.items():
             told = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
             of = f" of the {owner}" if owner != _OUTSIDE else ""
+            help = "use random numbers instead" if owner == "transforms" else "use a buffer, or `get_extra_state`"
             self.run.print(
                 f"{told}{of} changed in training, but plain Python state is not saved in checkpoints, so the"
-                " result may differ from that of an uninterrupted run; use a buffer, or `get_extra_state`"
+                f" result may differ from that of an uninterrupted run; {help}"
             )
 
     def save(self) -> None:
@@ -259,7 +261,14 @@ class Phase:
         """The plain state of the user's code that no checkpoint has, by owner."""
         optimizer = None if self.placement is None else self.placement.optimizer
         owners = {"model": self.model, "loss": self._parts.get("criterion"), "optimizer": optimizer}
-        return {**{owner: unsaved_state(each) for owner, each in owners.items()}, _OUTSIDE: outside_state(self.model)}
+        found = {owner: unsaved_state(each) for owner, each in owners.items()}
+        found["transforms"] = {
+            f"{type(each).__name__}.{name}": value
+            for transform in (self.data.eval_transform, self.data.train_transform)
+            for each in transforms_in(transform)
+            for name, value in unsaved_state(each).items()
+        }
+        return {**found, _OUTSIDE: outside_state(self.model)}
 
     def finish(self, *, keep_optimizer: bool = False) -> None:
         """Leave the weights to the next phase: after early stopping the best, else the last ones.
