@@ -38,6 +38,7 @@ _DATA = (
 )
 _NOT_COPIED = object()
 _DEFAULT = "default "  # how the names of a function's defaults begin
+_PROFILED = "hooked"  # torch's note at the first step of an optimizer of the user's
 _DEEPEST = 10  # functions in each other's closures
 _LIBRARIES = tuple(f"{os.path.normpath(sysconfig.get_path(name))}{os.sep}" for name in ("stdlib", "purelib", "platlib"))
 Variables = dict[str, Any]
@@ -237,7 +238,7 @@ def _data_in(space: Any) -> Variables:
     return {
         name: value
         for name, value in values.items()
-        if not name.startswith("__") and name != USER_FILE and _is_data(value)
+        if not name.startswith("__") and name not in (USER_FILE, _PROFILED) and _is_data(value)
     }
 
 

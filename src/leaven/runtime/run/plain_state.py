@@ -3,24 +3,28 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from leaven.runtime.data.batches import Data
+from leaven.runtime.data.loading import transforms_in
 from leaven.runtime.model.outside import outside_state
 from leaven.runtime.model.state import changed_names, unsaved_state
 from leaven.runtime.stored.storing import Answering
 
 _OUTSIDE = ""  # the owner of variables of the user's code
-_OF_ALL_PHASES = ("model", _OUTSIDE)  # the owners that are the same in each
+_TRANSFORMS = "transforms"
+_OF_ALL_PHASES = ("model", _TRANSFORMS, _OUTSIDE)  # the owners that are the same in each
 
 
 class PlainState:
-    """The plain state of a model, its loss and its optimizer, and how it was when training began."""
+    """The plain state of a model, its loss, its optimizer and its transforms, and how it was when training began."""
 
     def __init__(self) -> None:
+        self._data: Data | None = None
         self._owners: dict[str, Any] = {}
         self._before: dict[str, dict[str, Any]] = {}
 
-    def begin_phase(self, **owners: Any) -> None:
+    def begin_phase(self, data: Data, **owners: Any) -> None:
         """Note the state before a phase trains; None owns nothing."""
-        self._owners = owners
+        self._data, self._owners = data, owners
         for owner, state in self._now().items():
             earlier = self._before.get(owner, {}) if owner in _OF_ALL_PHASES else {}
             self._before[owner] = {**state, **earlier}
@@ -33,9 +37,15 @@ class PlainState:
         return {owner: names for owner, names in found.items() if names}
 
     def _now(self) -> dict[str, dict[str, Any]]:
-        if not self._owners:
+        if self._data is None:
             return {}
         state = {owner: unsaved_state(each) for owner, each in self._owners.items()}
+        state[_TRANSFORMS] = {
+            f"{type(each).__name__}.{name}": value
+            for transform in (self._data.eval_transform, self._data.train_transform)
+            for each in transforms_in(transform)
+            for name, value in unsaved_state(each).items()
+        }
         return {**state, _OUTSIDE: outside_state(self._owners["model"])}
 
 
@@ -44,7 +54,8 @@ def lost_state_lines(unsaved: Mapping[str, Sequence[str]]) -> Iterator[str]:
     for owner, names in unsaved.items():
         shown = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
         of = f" of the {owner}" if owner != _OUTSIDE else ""
+        help = "use random numbers instead" if owner == _TRANSFORMS else "use a buffer, or `get_extra_state`"
         yield (
             f"{shown}{of} changed in training, but plain Python state is not saved in checkpoints, so the"
-            " result may differ from that of an uninterrupted run; use a buffer, or `get_extra_state`"
+            f" result may differ from that of an uninterrupted run; {help}"
         )

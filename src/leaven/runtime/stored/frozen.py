@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, fx, nn
 
 from leaven.runtime.data.model_inputs import first_tensor
-from leaven.runtime.model.graph import Cut, NotTraceable, cut_again, find_cut, over
+from leaven.runtime.model.graph import NotTraceable, cut_again, find_cut, over
 from leaven.runtime.model.model_around import ModelAround
 from leaven.runtime.model.modes import evaluating
 from leaven.runtime.model.state import HOOKS
@@ -68,18 +68,14 @@ class FrozenPart:
             raise NotStored(str(problem)) from None
         if in_evaluation is None:
             raise NotStored(f"{type(model).__name__} computes something else in evaluation before its trainable layers")
-        tried = cls._over(copied, cut, in_evaluation)
+        tried = cls(cut.before(copied), cut.after(copied), in_evaluation.after(copied), cut.names)
         with precision():
             parts = tried._trial(checked, images)
             if len(whole) != len(parts) or not all(map(are_same, whole, parts)):
                 raise NotStored(f"the two parts of {type(model).__name__} do not compute what the whole does")
         title = f"the frozen layers of {type(model).__name__} up to {' and '.join(tried.names)}"
         computation = Computation(title, tried.before, identity.of_part(tried.before), checked)
-        return cls._over(model, cut, in_evaluation), computation
-
-    @classmethod
-    def _over(cls, model: nn.Module, cut: Cut, in_evaluation: Cut) -> "FrozenPart":
-        return cls(cut.before(model), cut.after(model), in_evaluation.after(model), cut.names)
+        return tried.of_copy(model), computation
 
     def of_copy(self, model: nn.Module) -> "FrozenPart":
         """The parts of a model with the same layers."""

@@ -97,6 +97,33 @@ def test_a_teacher_that_changes_goes_on_from_there_or_is_named(teacher: str, is_
     assert all(torch.equal(whole[name], resumed[name]) for name in whole) is not is_lost
 
 
+FADING = """
+
+class Fade:
+    def __init__(self):
+        self.calls = 1
+
+    def __call__(self, image):
+        {count}
+        return image.point(lambda value: value * 0.9**self.calls)
+"""
+OF_DATA = """
+import "mine.py" as mine
+model mine.Saved()
+data  digits() { split train=16 samples, val=10 samples, test=10 samples; train mine.Fade(); workers 0 }
+train epochs=2, batch=8
+"""
+
+
+@pytest.mark.parametrize("is_lost", [True, False])
+def test_a_transform_that_counts_is_named(is_lost: bool, tmp_path: Path) -> None:
+    (tmp_path / "mine.py").write_text(CODE + FADING.format(count="self.calls += 1" if is_lost else "pass"))
+    file = at_work.program(tmp_path, OF_DATA)
+    at_work.kill(file, "--devices", "1", at=at_work.Moment(step=3))
+    said = at_work.run(file, "--resume", str(at_work.run_folder(file)), "--train-only").said
+    assert ("Fade.calls of the transforms changed in training, but plain Python state is not saved" in said) is is_lost
+
+
 LOSSES = """
 
 STATE = types.SimpleNamespace(calls=0)
