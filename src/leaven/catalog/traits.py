@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from leaven.formats.target_kind import TargetKind
+from leaven.formats.text_models import Pooling
 
 NONE: Mapping[str, Any] = {}
 USUAL_SHARE = 0.875  # of the resized image that is left by a crop in the centre
@@ -102,7 +103,7 @@ class ModelTraits(NamedTuple):
     weights: Mapping[str, Mapping[str, Any]] = NONE  # a tag, and the fields that it changes
     tag: str | None = None  # of the chosen weights
     weights_package: WeightsPackage | None = None
-    pooling: Literal["", "mean"] = ""  # of what a text model says about tokens, in place of what it has for whole texts
+    pooling: Pooling = ""  # in a text model
 
     def shorter_side(self, size: tuple[int, int]) -> int:
         """The shorter side of an image before the crop to a size."""
