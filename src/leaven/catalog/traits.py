@@ -15,6 +15,7 @@ NONE: Mapping[str, Any] = {}
 USUAL_SHARE = 0.875  # of the resized image that is left by a crop in the centre
 
 Input = Literal["image", "text"]
+Predicts = Literal["classes", "numbers", "vocabulary"]  # what a model has an output for
 ImagesIn = Literal["", "files", "memory"]  # where the images of a dataset are in a run; empty where that is unknown
 
 
@@ -192,6 +193,7 @@ class TaskTraits(NamedTuple):
     title: str = ""  # in words, with `{input}` for what it is about: "{input} classification"
     labels: str = ""  # what its targets are, in words: "class labels"
     target_kind: TargetKind = "class"
+    predicts: Predicts = "classes"
     reader: str = ""  # the class in the task's `target.py` that reads the labels of the data
     outputs: str = "classes"  # what programs call the number of outputs
     models: str = "classification"  # the task that its models are published for
@@ -203,7 +205,8 @@ class TaskTraits(NamedTuple):
     metric_arguments: Mapping[str, Any] = NONE  # of torchmetrics; "outputs" stands for their number
     augmentation: tuple[Literal["crop", "flip"], ...] = ()  # random transforms that leave the target as it is
     stratified_by: str = ""  # how the data is split by default, in words
-    samples: str = ""  # the class in its `code.py` that makes batches, where transforms move targets with the image
+    samples: str = ""  # the class in its `code.py` that makes batches, if it has one
+    moves_targets: bool = False  # whether targets have a place in the image, and transforms move both
     fits_head: str = ""  # the function in its `code.py` that fits the head of a model with weights, if it has one
     extra_outputs: int = 0  # that a model has besides those of the names: the background
     has_eval_loss: bool = True  # whether evaluation computes a loss
