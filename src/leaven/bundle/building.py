@@ -12,12 +12,13 @@ import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, get_args
 
 from torch import nn
 
 from leaven.bundle.limits import TooLarge
 from leaven.bundle.source_code import Code, Sources, point_at
+from leaven.formats.text_models import Pooling
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.builder import Change, without_weights
 from leaven.runtime.model.heads import replace_head
@@ -123,7 +124,7 @@ class Transformers:
         self,
         name: str,
         config: Mapping[str, Any],
-        pooling: Literal["", "mean"] = "",
+        pooling: Pooling = "",
         head: tuple[str, int] | None = None,
     ) -> None:
         self.name = name
@@ -246,7 +247,9 @@ def _read_first(data: Any) -> BuiltFirst:
         case {"by": "timm" | "torchvision" as library, "name": str(name), "arguments": dict(arguments)}:
             fitted = _read_head(data, "fitted")
             return LIBRARIES[library](name, head=_read_head(data), fitted=fitted, arguments=arguments)
-        case {"by": "transformers", "name": str(name), "config": dict(config), "pooling": "" | "mean" as pooling}:
+        case {"by": "transformers", "name": str(name), "config": dict(config), "pooling": pooling} if (
+            pooling in get_args(Pooling)
+        ):
             return Transformers(name, config, pooling, _read_head(data))
         case {"by": "components", "parts": [*parts]}:
             return Components([(str(name), dict(arguments)) for name, arguments in parts])

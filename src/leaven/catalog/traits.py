@@ -9,11 +9,13 @@ from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
 from leaven.formats.target_kind import TargetKind
+from leaven.formats.text_models import Pooling
 
 NONE: Mapping[str, Any] = {}
 USUAL_SHARE = 0.875  # of the resized image that is left by a crop in the centre
 
 Input = Literal["image", "text"]
+Predicts = Literal["classes", "numbers", "vocabulary"]  # what a model has an output for
 ImagesIn = Literal["", "files", "memory"]  # where the images of a dataset are in a run; empty where that is unknown
 
 
@@ -105,7 +107,7 @@ class ModelTraits(NamedTuple):
     weights: Mapping[str, Mapping[str, Any]] = NONE  # a tag, and the fields that it changes
     tag: str | None = None  # of the chosen weights
     weights_package: WeightsPackage | None = None
-    pooling: Literal["", "mean"] = ""  # of what a text model says about tokens, in place of what it has for whole texts
+    pooling: Pooling = ""  # in a text model
 
     def shorter_side(self, size: tuple[int, int]) -> int:
         """The shorter side of an image before the crop to a size."""
@@ -170,6 +172,7 @@ class TaskTraits(NamedTuple):
     title: str = ""  # in words, with `{input}` for what it is about: "{input} classification"
     labels: str = ""  # what its targets are, in words: "class labels"
     target_kind: TargetKind = "class"
+    predicts: Predicts = "classes"
     reader: str = ""  # the class in the task's `target.py` that reads the labels of the data
     outputs: str = "classes"  # what programs call the number of outputs
     models: str = "classification"  # the task that its models are published for
@@ -181,7 +184,8 @@ class TaskTraits(NamedTuple):
     metric_arguments: Mapping[str, Any] = NONE  # of torchmetrics; "outputs" stands for their number
     augmentation: tuple[Literal["crop", "flip"], ...] = ()  # random transforms that leave the target as it is
     stratified_by: str = ""  # how the data is split by default, in words
-    samples: str = ""  # the class in its `code.py` that makes batches, where transforms move targets with the image
+    samples: str = ""  # the class in its `code.py` that makes batches, if it has one
+    moves_targets: bool = False  # whether targets have a place in the image, and transforms move both
     fits_head: str = ""  # the function in its `code.py` that fits the head of a model with weights, if it has one
     fits_backbone: str = ""  # the one for features of `backbones`
     extra_outputs: int = 0  # that a model has besides those of the names: the background

@@ -2,8 +2,9 @@
 how long texts may be."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
+Pooling = Literal["", "mean"]  # of what a model says about tokens, in place of what it has for whole texts
 _GENERATE = ("ForCausalLM", "LMHeadModel", "ForConditionalGeneration", "ForSeq2SeqLM", "WithLMHeadModel")
 _ENCODERS = ("bert", "xlnet", "flaubert", "xlm", "transfo")  # whose older names end like those of generative models
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from leaven.catalog.selectors import Selection
 from leaven.catalog.values import Invocation, Origin
-from leaven.plan.plan import ClassOutputs, NumberOutputs, Plan, Task
+from leaven.plan.plan import ClassOutputs, NumberOutputs, Outputs, Plan, Task, VocabularyOutputs
 from leaven.plan.values import Argument
 from leaven.planning import run
 from leaven.planning.building import build_model
@@ -15,6 +15,12 @@ from leaven.planning.translate import argument, because, path_text
 from leaven.recipe.recipe import Freeze, Recipe, Reinit, Technique, Unfreeze
 from leaven.recipe.sweeps import has_unknown_bounds
 from leaven.recipe.task import Task as RecipeTask
+
+_OUTPUTS: dict[str, Outputs] = {
+    "classes": ClassOutputs(),
+    "numbers": NumberOutputs(),
+    "vocabulary": VocabularyOutputs(),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +62,9 @@ def make_plan(recipe: Recipe) -> Plan | tuple[NotBuilt, ...]:
 
 def _task(task: RecipeTask) -> Task:
     assert task.known is not None
-    predicts = ClassOutputs() if task.has_classes else NumberOutputs()
-    return Task(task.name, predicts, task.moves_targets, task.known.has_eval_loss, task.has_one_class)
+    return Task(
+        task.name, _OUTPUTS[task.known.predicts], task.moves_targets, task.known.has_eval_loss, task.has_one_class
+    )
 
 
 def _missing(recipe: Recipe) -> list[NotBuilt]:

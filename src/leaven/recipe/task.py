@@ -30,7 +30,7 @@ class Task(Record):
 
     @property
     def has_classes(self) -> bool:
-        return self.known is None or self.known.target_kind != "number"
+        return self.known is None or self.known.predicts == "classes"
 
     @property
     def has_one_class(self) -> bool:
@@ -70,7 +70,7 @@ class Task(Record):
     @property
     def moves_targets(self) -> bool:
         """Whether targets have a place in the image, and transforms move both."""
-        return self.known is not None and bool(self.known.samples)
+        return self.known is not None and self.known.moves_targets
 
     @property
     def fits_head(self) -> str:

@@ -16,7 +16,6 @@ from leaven.formats.listing import some_names
 from leaven.sources.copies import copies
 from leaven.sources.source import OnBadFile, Samples, SourceFacts, joined
 from leaven.tasks.detection.target import Box, Categories, Object, Objects, box_fault, within
-from leaven.tasks.instances.target import MaskedCategories
 
 LARGEST_LOOK = 50_000_000  # bytes: a look at more takes too long
 _LISTED = 5
@@ -145,16 +144,17 @@ class Read(NamedTuple):
         counts = {split: len(images) for split, images in self.splits.items()}
         return SourceFacts(self.names, tuple(filter(None, counts)), (*findings, *self._unused()), counts)
 
-    def samples(self, *, has_masks: bool = False) -> Samples:
+    def samples(self, target: type[Categories] = Categories) -> Samples:
         """All samples; a BadSource where something is wrong."""
         findings = self.problems.findings()
         if not self.has_objects:
             raise self._no_objects()
         images, splits = joined(self.splits)
-        target = (MaskedCategories if has_masks else Categories)(self.names)
         values = [Objects(image.objects, self.is_relative) for image in images]
         files = [image.file for image in images]
-        return Samples(target, values, files, splits, findings=(*findings, *self._unused(), *copies(files, values)))
+        return Samples(
+            target(self.names), values, files, splits, findings=(*findings, *self._unused(), *copies(files, values))
+        )
 
     @property
     def has_objects(self) -> bool:

@@ -21,7 +21,8 @@ from leaven.sources.annotations import (
 )
 from leaven.sources.name_files import unreadable
 from leaven.sources.source import OnBadFile, Samples, SourceFacts, returns_findings
-from leaven.tasks.detection.target import Object
+from leaven.tasks.detection.target import Categories, Object
+from leaven.tasks.instances.target import MaskedCategories
 
 _PARTS = ("images", "annotations", "categories")
 
@@ -45,7 +46,7 @@ class Coco(NamedTuple):
         return self._read(files).facts()
 
     def open(self) -> Samples:
-        return self._read(self._files()).samples(has_masks=bool(self.masks))
+        return self._read(self._files()).samples(MaskedCategories if self.masks else Categories)
 
     def _files(self) -> dict[str, Path]:
         """The file of each split; a single one has all of the data."""

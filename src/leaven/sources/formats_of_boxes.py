@@ -13,19 +13,19 @@ _LABELS = ("labels", "labels/train", "labels/train2017", "train/labels")  # of Y
 _XML = ("annotations", "annotation", "xml", "xmls", "labels", "train")  # the folders of VOC's, in any case
 
 
-def source_in(path: Path, name: str, *, has_masks: bool = False) -> Coco | Voc | Yolo | None:
+def source_in(path: Path, name: str) -> Coco | Voc | Yolo | None:
     """The annotated images in a folder, or of a file of COCO's annotations in it; None where it has none of objects."""
     if path.suffix == ".json" and path.is_file():
         beside = [folder for folder in (path.parent, path.parent.parent) if (folder / "images").is_dir()]
         around = path.parent.parent if path.parent.name.lower() == "annotations" else path.parent
-        return Coco(beside[0] / "images" if beside else around, name, path, masks=has_masks)
+        return Coco(beside[0] / "images" if beside else around, name, path)
     folders = [folder for folder in (path / "annotations", path) if folder.is_dir()]
     where = next((folder for folder in folders if any(map(names_images, sorted(folder.glob("*.json"))[:_MOST]))), None)
     if where is not None:
         images = path / "images" if (path / "images").is_dir() else path
-        return Coco(images, name, where, masks=has_masks)
+        return Coco(images, name, where)
     if any(names_images(file) for file in files_of_splits(path).values()):
-        return Coco(path, name, masks=has_masks)
+        return Coco(path, name)
     if any(_has(each, "*.xml") for each in (path, *_inside(path, _XML))):
         return Voc(path, name)
     is_named = any((path / each).is_file() for each in (*NAMES, "labels/classes.txt"))
@@ -34,7 +34,7 @@ def source_in(path: Path, name: str, *, has_masks: bool = False) -> Coco | Voc |
     pictures = (file for file in files if file.suffix.lower() in IMAGE_ENDINGS)
     are_beside = is_named and any(file.with_suffix(".txt").is_file() for file in pictures)
     if are_beside or (has_labels and (is_named or (path / "images").is_dir())):
-        return Yolo(path, name, masks=has_masks)  # it says where the names are missing
+        return Yolo(path, name)  # it says where the names are missing
     return None
 
 

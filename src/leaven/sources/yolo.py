@@ -9,7 +9,8 @@ from leaven.formats.image_folder import IMAGE_ENDINGS
 from leaven.sources.annotations import Image, Problems, Read, annotations_at, as_text, named_split
 from leaven.sources.name_files import read_lines, unreadable
 from leaven.sources.source import OnBadFile, Samples, SourceFacts, returns_findings
-from leaven.tasks.detection.target import Object
+from leaven.tasks.detection.target import Categories, Object
+from leaven.tasks.instances.target import MaskedCategories
 
 MOST_LOOKED = 20_000  # images: a look at more takes too long
 NAMES = ("data.yaml", "data.yml", "dataset.yaml", "classes.txt", "obj.names", "names.txt")
@@ -33,7 +34,7 @@ class Yolo(NamedTuple):
         return self._read(splits).facts()
 
     def open(self) -> Samples:
-        return self._read(self._splits()).samples(has_masks=bool(self.masks))
+        return self._read(self._splits()).samples(MaskedCategories if self.masks else Categories)
 
     # -- which files
 

@@ -213,8 +213,8 @@ class TestCoco:
         content["annotations"][-1]["segmentation"] = {"size": [48, 40], "counts": [5, 10, 1905]}
         (tmp_path / "boxes.json").write_text(json.dumps(content))
         values = coco(tmp_path, masks=True).open().values
-        assert values[1].each[0].mask == (48, 40, (5, 10, 1905))
-        assert len(values[0].each[0].mask[0]) == 8
+        assert values[1].each[0].part == (48, 40, (5, 10, 1905))
+        assert len(values[0].each[0].part[0]) == 8
 
 
 class TestYolo:
@@ -238,7 +238,7 @@ class TestYolo:
         (tmp_path / "labels" / "00.txt").write_text("1 0.1 0.2 0.5 0.2 0.3 0.6\n")
         (one,) = Yolo(tmp_path, "yolo", masks=True).open().values[0].each
         assert one.box == (0.1, 0.2, 0.5, 0.6)
-        assert one.mask == ((0.1, 0.2, 0.5, 0.2, 0.3, 0.6),)
+        assert one.part == ((0.1, 0.2, 0.5, 0.2, 0.3, 0.6),)
 
     def test_names_are_read_as_plain_data(self, tmp_path: Path) -> None:
         shapes.write_yolo(tmp_path, 1)

@@ -30,9 +30,9 @@ from leaven.runtime.model.weights import read_weights
 from leaven.tasks import detection, instances
 from leaven.tasks.detection.evaluation import Tally
 from leaven.tasks.detection.heads import _use_plain_norms, fit_head, predictors
-from leaven.tasks.detection.masks import bitmap, pasted
 from leaven.tasks.detection.metrics import MeanAP, compared
 from leaven.tasks.detection.target import Categories, Object, Objects
+from leaven.tasks.instances.masks import bitmap, pasted
 from leaven.tasks.instances.target import MaskedCategories
 
 TARGET = Categories(("square", "ball"))

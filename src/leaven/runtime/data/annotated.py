@@ -4,6 +4,7 @@ are read."""
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from leaven.runtime.data.datasets import Dataset, Place, opened, place
 from leaven.runtime.failures import Failure
@@ -66,13 +67,15 @@ def _path(given: Place | None) -> Path | None:
     return Path(given) if given is not None else None
 
 
-def annotated_folder(path: Path, *, has_masks: bool) -> Dataset:
-    """The annotated images of a folder, in whichever format they are."""
-    source = source_in(*place(path), has_masks=has_masks)
+def annotated_folder(path: Path, parts: str = "") -> Dataset:
+    """The annotated images of a folder, in whichever format they are; also the `parts` of objects, such as masks."""
+    source = source_in(*place(path))
     if source is None:
         help = "it needs COCO's annotations (.json), Pascal VOC's (.xml) or YOLO's (labels/)"
         raise Failure(f"{path} has no annotations of objects", help)
-    if has_masks and isinstance(source, Voc):
-        help = "use COCO's annotations, or YOLO's polygons"
-        raise Failure(f"{path} has boxes in Pascal VOC's format, and no masks", help)
-    return opened(source)
+    if parts and parts not in source._fields:
+        raise Failure(
+            f"{path} has annotations of boxes, and no {parts}", f"use annotations with {parts}, such as COCO's"
+        )
+    wanted: dict[str, Any] = {parts: True} if parts else {}
+    return opened(source._replace(**wanted))

@@ -12,11 +12,11 @@ import os
 from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from functools import cache
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from torch import Tensor, nn
 
-from leaven.formats.text_models import is_generative, labels_of
+from leaven.formats.text_models import Pooling, is_generative, labels_of
 from leaven.runtime.downloads import from_hub
 from leaven.runtime.failures import Failure
 from leaven.runtime.model.builder import loads_weights
@@ -25,7 +25,6 @@ from leaven.runtime.model.weights import packaged_files
 if TYPE_CHECKING:
     from transformers import PretrainedConfig
 
-Pooling = Literal["", "mean"]
 _NOT_KEPT = (  # of a configuration
     *("_name_or_path", "transformers_version", "auto_map", "architectures", "id2label", "label2id", "dtype"),
 )
@@ -159,21 +158,22 @@ def _not_found(source: str, what: str) -> Failure:
 # -- building
 
 
-def _filled(source: str, config: "PretrainedConfig") -> nn.Module:
+def _auto() -> Any:
+    """The class of the library's that makes all models, by their configurations."""
     from transformers import AutoModelForSequenceClassification
 
-    auto = AutoModelForSequenceClassification
-    model: nn.Module = from_files(auto, source, "model", config=config, ignore_mismatched_sizes=True)
+    return AutoModelForSequenceClassification
+
+
+def _filled(source: str, config: "PretrainedConfig") -> nn.Module:
+    model: nn.Module = from_files(_auto(), source, "model", config=config, ignore_mismatched_sizes=True)
     return model.float().train()  # the library returns it in evaluation mode, with its dropout off
 
 
 def _from_config(config: "PretrainedConfig") -> nn.Module:
-    from transformers import AutoModelForSequenceClassification
-
-    if type(config) not in AutoModelForSequenceClassification._model_mapping:
+    if type(config) not in _auto()._model_mapping:
         raise Failure(f"transformers has no {config.model_type} that classifies texts", about="model")
-    auto: Any = AutoModelForSequenceClassification
-    made: nn.Module = auto.from_config(config, trust_remote_code=False)
+    made: nn.Module = _auto().from_config(config, trust_remote_code=False)
     return made
 
 

@@ -3,8 +3,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from leaven.runtime.data.batches import Data
-from leaven.runtime.data.loading import transforms_in
+from leaven.runtime.data.loading import Transform, transforms_in
 from leaven.runtime.model.outside import outside_state
 from leaven.runtime.model.state import changed_names, unsaved_state
 from leaven.runtime.stored.storing import Answering
@@ -18,13 +17,13 @@ class PlainState:
     """The plain state of a model, its loss, its optimizer and its transforms, and how it was when training began."""
 
     def __init__(self) -> None:
-        self._data: Data | None = None
+        self._transforms: Sequence[Transform] = ()
         self._owners: dict[str, Any] = {}
         self._before: dict[str, dict[str, Any]] = {}
 
-    def begin_phase(self, data: Data, **owners: Any) -> None:
+    def begin_phase(self, transforms: Sequence[Transform] = (), **owners: Any) -> None:
         """Note the state before a phase trains; None owns nothing."""
-        self._data, self._owners = data, owners
+        self._transforms, self._owners = transforms, owners
         for owner, state in self._now().items():
             earlier = self._before.get(owner, {}) if owner in _OF_ALL_PHASES else {}
             self._before[owner] = {**state, **earlier}
@@ -37,12 +36,12 @@ class PlainState:
         return {owner: names for owner, names in found.items() if names}
 
     def _now(self) -> dict[str, dict[str, Any]]:
-        if self._data is None:
+        if not self._owners:
             return {}
         state = {owner: unsaved_state(each) for owner, each in self._owners.items()}
         state[_TRANSFORMS] = {
             f"{type(each).__name__}.{name}": value
-            for transform in (self._data.eval_transform, self._data.train_transform)
+            for transform in self._transforms
             for each in transforms_in(transform)
             for name, value in unsaved_state(each).items()
         }

@@ -36,7 +36,7 @@ def exported(model: nn.Module, target: Categories) -> nn.Module:
 
 def folder(path: Path, target: Categories, columns: Sequence[str]) -> Dataset:
     """The annotated images of a folder in any of the formats, as far as the model knows their categories."""
-    dataset = annotated_folder(path, has_masks=target.has_masks)
+    dataset = annotated_folder(path, target.parts)
     assert dataset.values is not None
     at = {name: number for number, name in enumerate(target.names)}
     known = [at.get(name) for name in dataset.target.names]  # the model's number of each category of the folder
@@ -52,9 +52,9 @@ def folder(path: Path, target: Categories, columns: Sequence[str]) -> Dataset:
 
 
 def describe(target: Any, inputs: str) -> Description:
-    masks = ", and their masks" if target.has_masks else ""
+    parts = f", and their {target.parts}" if target.parts else ""
     return Description(
-        purpose=f"finds objects of {target.brief} in {inputs}{masks}",
+        purpose=f"finds objects of {target.brief} in {inputs}{parts}",
         title="Categories",
         outputs=names_on_card(target.names),
         outputs_name="objects",

@@ -14,8 +14,8 @@ from torchvision.ops import box_iou
 from leaven.pictures.bars import draw_bars
 from leaven.pictures.objects import Mark, draw_objects
 from leaven.tasks import protocol
-from leaven.tasks.detection.masks import bitmap
 from leaven.tasks.detection.metrics import SCORES, MeanAP, compared
+from leaven.tasks.detection.parts import part_of
 from leaven.tasks.detection.prediction import OVERLAP, Prediction, mark, predictions
 from leaven.tasks.detection.samples import FIRST, counted, tensors_of
 from leaven.tasks.detection.target import Categories, Objects
@@ -117,32 +117,31 @@ class Tally:
         self.target = target
         self.samples: list[Sample] = []
         self.counts: Counter[int] = Counter()
-        self.boxes = MeanAP(extended_summary=True)
-        self.masks = MeanAP(iou_type="segm", extended_summary=True) if target.has_masks else None
+        self.part = part_of(target)
+        kinds: list[type[MeanAP]] = [*self.part.metrics, MeanAP]
+        self.metrics = [metric(extended_summary=True) for metric in kinds]
 
     def add(self, outputs: Sequence[Mapping[str, Any]], values: Sequence[Objects], names: Sequence[str]) -> None:
         found = predictions(outputs, self.target)
         actual = [_in_pixels(value, output["size"]) for value, output in zip(values, outputs, strict=True)]
-        pairs = zip(actual, outputs, strict=True)
-        targets = [tensors_of(one, output["size"], has_masks=self.target.has_masks) for one, output in pairs]
-        pair = compared(outputs, targets)
-        for metric in filter(None, (self.boxes, self.masks)):
+        pairs = zip(values, outputs, strict=True)
+        targets = [tensors_of(value, output["size"], self.part) for value, output in pairs]
+        pair = compared(outputs, targets, self.part)
+        for metric in self.metrics:
             metric.update(*pair)
         for name, prediction, there in zip(names, found, actual, strict=True):
             self.counts.update(one.category for one in there.each if not one.is_crowd)
             self.samples.append(_sample(name, prediction, there, self.target.names))
 
     def result(self, skipped: tuple[str, ...]) -> Evaluation:
-        scores, per_category = self._measured(self.boxes)
-        if self.masks is not None:
-            of_masks, per_category = self._measured(self.masks)
-            scores = {**{f"mask_{name}": value for name, value in of_masks.items()}, **scores}
-        return Evaluation(self.target.names, scores, per_category, tuple(self.samples), skipped=skipped)
+        measured = [self._measured(metric) for metric in self.metrics]
+        scores = {name: score for scores, _ in measured for name, score in scores.items()}
+        return Evaluation(self.target.names, scores, measured[0][1], tuple(self.samples), skipped=skipped)
 
     def _measured(self, metric: MeanAP) -> tuple[dict[str, float], dict[str, dict[str, float]]]:
         """The scores, and those of each category that occurred."""
         results: dict[str, Any] = super(MeanAP, metric).compute()
-        scores = {name: max(0.0, float(results[name])) for name in SCORES}
+        scores = {f"{metric.prefix}{name}": max(0.0, float(results[name])) for name in SCORES}
         per_category: dict[str, dict[str, float]] = {}
         if "precision" not in results:  # no mask was found in any image
             occurred = {self.target.names[at]: count for at, count in sorted(self.counts.items()) if count}
@@ -165,13 +164,9 @@ def _in_pixels(value: Objects, size: tuple[int, int]) -> Objects:
     if not value.is_relative:
         return value
     width, height = size
-    each = []
-    for one in value.each:
-        left, top, right, bottom = one.box
-        box = left * width, top * height, right * width, bottom * height
-        mask = None if one.mask is None else bitmap(one.mask, width, height, size)
-        each.append(one._replace(box=box, mask=mask))
-    return Objects(tuple(each))
+    edges = (one.box for one in value.each)
+    boxes = [(left * width, top * height, right * width, bottom * height) for left, top, right, bottom in edges]
+    return Objects(tuple(one._replace(box=box, part=None) for one, box in zip(value.each, boxes, strict=True)))
 
 
 def _sample(name: str, found: Prediction, actual: Objects, names: tuple[str, ...]) -> Sample:

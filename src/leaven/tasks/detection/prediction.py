@@ -11,6 +11,7 @@ from PIL import Image
 
 from leaven.pictures.objects import Mark, draw_objects
 from leaven.tasks import protocol
+from leaven.tasks.detection.parts import Part, part_of
 from leaven.tasks.detection.samples import FIRST, counted
 from leaven.tasks.detection.target import Box, Categories
 from leaven.tasks.reports import percent, share_lines
@@ -134,15 +135,15 @@ def mark(one: Detection) -> Mark:
 
 def predictions(outputs: Sequence[Mapping[str, Any]], target: Categories) -> list[Prediction]:
     """The predictions from the outputs for some images."""
-    return [_prediction(output, target) for output in outputs]
+    part = part_of(target)
+    return [_prediction(output, target, part) for output in outputs]
 
 
-def _prediction(output: Mapping[str, Any], target: Categories) -> Prediction:
+def _prediction(output: Mapping[str, Any], target: Categories, part: Part) -> Prediction:
     boxes, labels, scores = (output[name].cpu().tolist() for name in ("boxes", "labels", "scores"))
-    masks = output["masks"].cpu().numpy() if "masks" in output else [None] * len(boxes)
     found = [
-        Detection(target.names[label - FIRST], score, tuple(box), label - FIRST, mask)
-        for box, label, score, mask in zip(boxes, labels, scores, masks, strict=True)
+        Detection(target.names[label - FIRST], score, tuple(box), label - FIRST, **more)
+        for box, label, score, more in zip(boxes, labels, scores, part.drawn(output), strict=True)
         if FIRST <= label < FIRST + len(target.names)
     ]
     return Prediction(tuple(sorted(found, key=lambda one: -one.score)), output["size"])

@@ -1,4 +1,4 @@
-"""Images with objects: boxes and masks move with the image, and a batch is a list, since images differ in size."""
+"""Images with objects: boxes move with the image, and a batch is a list, since images differ in size."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -16,8 +16,8 @@ from leaven.pictures.objects import Mark, draw_objects
 from leaven.runtime.data import samples
 from leaven.runtime.data.places import Place, size_of
 from leaven.runtime.failures import BadSample, Failure
-from leaven.tasks.detection.masks import bitmap, pasted
-from leaven.tasks.detection.target import Object, Objects, box_fault
+from leaven.tasks.detection.parts import BOX_ALONE, Part
+from leaven.tasks.detection.target import Objects, box_fault
 
 SMALLEST = 1.0  # pixels: of a box that a crop leaves less of, nothing is trained
 ENLARGED = 2.5  # labels in a figure of a batch, which shows images small
@@ -32,14 +32,14 @@ class Samples(samples.Samples):
     """
 
     is_placed: ClassVar[bool] = True
-    has_masks: ClassVar[bool] = False
+    part: ClassVar[Part] = BOX_ALONE
 
     def given(self, image: Any, value: Objects) -> tuple[Any, ...]:
         width, height = size_of(image)
         for marked in () if value.is_relative else value.each:  # before an image is read, its size is often not known
             if fault := box_fault(marked.box, (width, height)):
                 raise BadSample("", fault, "boxes are in pixels: left, top, right, bottom")
-        return image, tensors_of(value, (width, height), has_masks=self.has_masks)
+        return image, tensors_of(value, (width, height), self.part)
 
     def inputs(self, images: Sequence[Any]) -> list[Tensor]:
         for image in images:
@@ -48,7 +48,7 @@ class Samples(samples.Samples):
         return [image.as_subclass(Tensor) for image in images]
 
     def targets(self, moved: Sequence[tuple[Any, ...]], values: Sequence[Any]) -> list[dict[str, Tensor]]:
-        return [_sound(target) for (target,) in moved]
+        return [_sound(target, self.part) for (target,) in moved]
 
     def caption(self, one: Mapping[str, Tensor], target: Target) -> str:
         counts = Counter(target.names[label - FIRST] for label in one["labels"].tolist())
@@ -56,9 +56,8 @@ class Samples(samples.Samples):
 
     def shown(self, pixels: np.ndarray, one: Mapping[str, Tensor], target: Target) -> np.ndarray:
         labels = [label - FIRST for label in one["labels"].tolist()]
-        masks = one.get("masks", [None] * len(labels))
-        each = zip(one["boxes"].tolist(), labels, masks, strict=True)
-        marks = [Mark(box, target.names[at], at, mask) for box, at, mask in each]
+        each = zip(one["boxes"].tolist(), labels, self.part.drawn(one), strict=True)
+        marks = [Mark(box, target.names[at], at, **part) for box, at, part in each]
         return np.asarray(draw_objects(Image.fromarray(pixels), marks, ENLARGED))
 
     def outputs(self, model: Callable[[Any], Any], inputs: Sequence[Tensor]) -> list[dict[str, Tensor]]:
@@ -66,16 +65,13 @@ class Samples(samples.Samples):
 
     def placed(self, outputs: Sequence[Mapping[str, Tensor]], places: Sequence[Place]) -> list[dict[str, Any]]:
         """The outputs in the pixels of the images, with their width and height."""
-        moved = []
-        for output, place in zip(outputs, places, strict=True):
-            there: dict[str, Any] = {**output, "boxes": place.boxes(output["boxes"]), "size": place.size}
-            if "masks" in output:
-                there["masks"] = pasted(output["masks"], place)
-            moved.append(there)
-        return moved
+        return [
+            {**output, "boxes": place.boxes(output["boxes"]), "size": place.size, **self.part.placed(output, place)}
+            for output, place in zip(outputs, places, strict=True)
+        ]
 
 
-def tensors_of(value: Objects, size: tuple[int, int], *, has_masks: bool) -> dict[str, Any]:
+def tensors_of(value: Objects, size: tuple[int, int], part: Part) -> dict[str, Any]:
     """The objects in an image of that width and height, as they are trained on and measured."""
     width, height = size
     scale = size if value.is_relative else (1, 1)
@@ -86,25 +82,7 @@ def tensors_of(value: Objects, size: tuple[int, int], *, has_masks: bool) -> dic
         boxes = boxes * torch.tensor([*scale, *scale])
         target[f"{prefix}boxes"] = tv_tensors.BoundingBoxes(boxes, format="XYXY", canvas_size=(height, width))
         target[f"{prefix}labels"] = torch.tensor([one.category + FIRST for one in each], dtype=torch.int64)
-    if has_masks:
-        masks = [_mask(one, size, scale) for one in single]
-        stacked = torch.from_numpy(np.stack(masks)) if masks else torch.zeros((0, height, width), dtype=torch.uint8)
-        target["masks"] = tv_tensors.Mask(stacked)
-    return target
-
-
-def _mask(one: Object, size: tuple[int, int], scale: tuple[int, int]) -> np.ndarray:
-    """The pixels of an object."""
-    if one.mask is None:
-        raise BadSample("", "has an object without a mask", "give a mask for each box")
-    try:
-        pixels = bitmap(one.mask, *size, scale)
-    except (TypeError, ValueError) as problem:
-        raise BadSample("", f"has a mask that can't be read: {problem}") from None
-    if pixels.shape != size[::-1]:
-        own, wanted = ("×".join(map(str, each)) for each in (pixels.shape[::-1], size))
-        raise BadSample("", f"has a mask of {own} pixels, but its image is {wanted}")
-    return pixels
+    return target | part.tensors(single, size, scale)
 
 
 def one_by_one(model: Callable[[Any], Any], images: Sequence[Tensor]) -> list[dict[str, Tensor]]:
@@ -117,10 +95,10 @@ def counted(counts: Mapping[str, int]) -> str:
     return ", ".join(f"{count} {name}" for name, count in counts.items()) or "no object"
 
 
-def _sound(target: Mapping[str, Any]) -> dict[str, Tensor]:
+def _sound(target: Mapping[str, Any], part: Part) -> dict[str, Tensor]:
     """The target as plain tensors, without the objects that the transforms moved out of the image."""
     plain = {name: value.as_subclass(Tensor) for name, value in target.items()}
-    for prefix, more in (("", ("masks",)), ("crowd_", ())):
+    for prefix, more in (("", (part.name,)), ("crowd_", ())):
         boxes = plain[f"{prefix}boxes"]
         kept = (boxes[:, 2:] - boxes[:, :2] >= SMALLEST).all(dim=1)
         for name in (f"{prefix}boxes", f"{prefix}labels", *more):

@@ -17,7 +17,7 @@ _WRONG = "wrong-annotation"
 
 
 class Object(NamedTuple):
-    """An object: the index of its category, its box, and its mask as polygons or as COCO's run-length encoding.
+    """An object: the index of its category, its box, and what else it has: a mask as polygons or COCO's run lengths.
 
     A crowd is a region with many objects that are not told apart. Nothing is trained on it, and what is found in it is
     neither right nor wrong.
@@ -25,7 +25,7 @@ class Object(NamedTuple):
 
     category: int
     box: Box
-    mask: Any = None
+    part: Any = None
     is_crowd: bool = False
 
 
@@ -44,7 +44,8 @@ class Categories:
     columns: ClassVar[tuple[str, ...]] = ()
     task: ClassVar[str] = "detection"
     kind: ClassVar[TargetKind] = "boxes"
-    has_masks: ClassVar[bool] = False
+    part: ClassVar[str] = ""  # what an object has besides its box, as data names it: "mask"
+    parts: ClassVar[str] = ""  # and those of several objects
 
     @property
     def brief(self) -> str:
@@ -56,10 +57,10 @@ class Categories:
             case Objects():
                 return given
             case {"boxes": boxes, "labels": labels, **rest}:
-                given_masks: Any = rest.get("masks")
-                masks = [None] * len(boxes) if given_masks is None else given_masks
-                each = zip(_plain(labels), _plain(boxes), masks, strict=True)
-                return Objects(tuple(Object(self._category(label), box_of(box), mask) for label, box, mask in each))
+                given_parts: Any = rest.get(self.parts)
+                parts = [None] * len(boxes) if given_parts is None else given_parts
+                each = zip(_plain(labels), _plain(boxes), parts, strict=True)
+                return Objects(tuple(Object(self._category(label), box_of(box), part) for label, box, part in each))
             case list() | tuple():
                 return Objects(tuple(map(self._object, given)))
         raise BadTarget(_WRONG, f"has `{shown(given)}` in place of its objects", "give `boxes` and `labels`")
@@ -67,7 +68,7 @@ class Categories:
     def _object(self, given: Any) -> Object:
         match given:
             case {"label": label, "box": box, **rest}:
-                return Object(self._category(label), box_of(box), rest.get("mask"), bool(rest.get("crowd", False)))
+                return Object(self._category(label), box_of(box), rest.get(self.part), bool(rest.get("crowd", False)))
         raise BadTarget(_WRONG, f"has `{shown(given)}` in place of an object", "an object has a `label` and a `box`")
 
     def _category(self, given: Any) -> int:
@@ -90,7 +91,7 @@ class Categories:
             {
                 "label": self.names[one.category],
                 "box": list(one.box),
-                **({"mask": one.mask} if one.mask is not None else {}),
+                **({self.part: one.part} if one.part is not None else {}),
                 **({"crowd": True} if one.is_crowd else {}),
             }
             for one in value.each

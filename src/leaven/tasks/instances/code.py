@@ -6,7 +6,8 @@ from typing import ClassVar
 import leaven.tasks.detection.code as detection
 from leaven.tasks.detection import samples
 from leaven.tasks.detection.code import *  # noqa: F403
-from leaven.tasks.detection.metrics import MaskAP
+from leaven.tasks.detection.parts import Part
+from leaven.tasks.instances.masks import MaskAP, Masks
 
 __all__ = ["MaskAP"]
 __all__ += detection.__all__
@@ -16,4 +17,4 @@ __all__ += detection.__all__
 class Samples(samples.Samples):  # type: ignore[no-redef]
     """Images with objects whose masks move along."""
 
-    has_masks: ClassVar[bool] = True
+    part: ClassVar[Part] = Masks()

@@ -14,11 +14,12 @@ class MaskedCategories(Categories):
 
     task: ClassVar[str] = "instances"
     kind: ClassVar[TargetKind] = "instances"
-    has_masks: ClassVar[bool] = True
+    part: ClassVar[str] = "mask"
+    parts: ClassVar[str] = "masks"
 
     def value(self, given: Any) -> Objects:
         objects = super().value(given)
-        if any(one.mask is None and not one.is_crowd for one in objects.each):
+        if any(one.part is None and not one.is_crowd for one in objects.each):
             help = "give `masks` beside `boxes` and `labels`, or use a detector without masks"
             raise BadTarget("wrong-annotation", "has an object without a mask", help)
         return objects
