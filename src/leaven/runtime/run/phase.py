@@ -36,7 +36,7 @@ from leaven.runtime.stored.batch import StoredBatch
 from leaven.runtime.stored.storing import Answering, frozen_once, teacher_once
 from leaven.runtime.trials import fused
 from leaven.runtime.trials.group import WRITE_EVERY, EndedEpoch
-from leaven.runtime.trials.shared import own_weights
+from leaven.runtime.trials.shared import own_weights, shared_weights
 from leaven.terminal.commands import to_resume
 
 if TYPE_CHECKING:
@@ -500,7 +500,7 @@ class Phase:
         self.run.best_epochs[self.name] = self.epoch + 1
         if self.run.checkpoint.keep != "last" or is_needed:
             caveats = list(self.run.caveats_about("val"))
-            self.run.folder.write_best({**self._weights(self._best_of), "caveats": caveats}, self.model)
+            self.run.folder.write_best({**self._weights(self._best_of), "caveats": caveats}, shared_weights(self.model))
         self.run.fabric.barrier()
 
     def _weights(self, model: Stateful) -> dict[str, Any]:
