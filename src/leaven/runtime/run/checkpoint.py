@@ -12,6 +12,7 @@ from leaven.runtime.run.loop import Loop
 from leaven.runtime.run.placement import Stateful
 from leaven.runtime.run.plain_state import lost_state_lines
 from leaven.runtime.trials.group import WRITE_EVERY
+from leaven.runtime.trials.shared import shared_weights
 
 if TYPE_CHECKING:
     from leaven.runtime.run.phase import Phase
@@ -113,7 +114,7 @@ def keep_weights(phase: "Phase", *, is_needed: bool) -> None:
         run.scores.best_epochs[phase.name] = loop.epoch + 1
         if run.checkpoint.keep != "last" or is_needed:
             weights = {"model": phase.measured.state_dict(), "caveats": list(run.scores.caveats("val"))}
-            run.folder.write_best({**kept, **weights}, phase.model)
+            run.folder.write_best({**kept, **weights}, shared_weights(phase.model))
         run.fabric.barrier()
     if run.checkpoint.keep == "all":
         state = phase.checkpoint.parts["model"].state_dict()

@@ -8,14 +8,14 @@ import csv
 import json
 import shutil
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor
 
 from leaven.files.atomic_files import write_atomically, write_bytes
 from leaven.formats import run_folder
@@ -84,13 +84,13 @@ class RunFolder:
                 self.write(run_folder.BEST, best)
         self.write(run_folder.LAST, state)
 
-    def write_best(self, weights: Mapping[str, Any], model: nn.Module) -> None:
-        """Write the best weights so far."""
+    def write_best(self, weights: Mapping[str, Any], unchanging: Iterable[Tensor]) -> None:
+        """Write the best weights so far; those that are `unchanging` need no copy where they wait in memory."""
         if not self._waits:
             self.write(run_folder.BEST, weights)
             return
-        frozen = {parameter.data_ptr() for parameter in model.parameters() if not parameter.requires_grad}
-        kept = {name: each if each.data_ptr() in frozen else each.clone() for name, each in weights["model"].items()}
+        places = {weight.data_ptr() for weight in unchanging}
+        kept = {name: each if each.data_ptr() in places else each.clone() for name, each in weights["model"].items()}
         self._best = {**weights, "model": kept}
 
     def weights(self, name: str) -> SavedWeights:

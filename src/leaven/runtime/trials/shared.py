@@ -203,6 +203,11 @@ def share_weights(model: nn.Module, other: nn.Module, names: Collection[str]) ->
         model.get_parameter(name).data = other.get_parameter(name).data
 
 
+def shared_weights(model: nn.Module) -> Sequence[nn.Parameter]:
+    """The parameters of a model that are in memory where those of another one are."""
+    return _shared.get(model, ())
+
+
 def own_weights(model: nn.Module) -> None:
     """Let all parameters of a model be in memory of their own again."""
     for parameter in _shared.pop(model, ()):

@@ -186,6 +186,23 @@ def test_a_model_without_state_is_still_planned(tmp_path: Path) -> None:
     assert "ran the frozen layers once for 130 samples" in ends_the_same(tmp_path, recipe, "epochs=2")
 
 
+OPTIMIZER = """
+
+class Signs(torch.optim.SGD):
+    def step(self, closure=None):
+        with torch.no_grad():
+            for group in self.param_groups:
+                for weight in group["params"]:
+                    weight.sub_(group["lr"] * weight.grad.sign())
+"""
+
+
+def test_an_optimizer_of_your_own_leaves_outputs_as_they_are(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(BASE + OPTIMIZER)
+    recipe = f'import "own.py"\nmodel own.Base()\noptimizer own.Signs(lr=0.01)\n{DATA}{FROZEN}'
+    assert "in every epoch" not in ends_the_same(tmp_path, recipe, "epochs=3")
+
+
 # -- what later runs find
 
 LIMITED = """

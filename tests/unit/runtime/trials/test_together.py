@@ -262,6 +262,39 @@ def test_hooks_of_gradients_are_called(tmp_path: Path) -> None:
     assert all(torch.equal(together[name], alone[name]) for name in alone)
 
 
+SPOILED = """
+import torch
+from torch import nn
+
+class Net(nn.Module):
+    def __init__(self, classes=10):
+        super().__init__()
+        self.body = nn.Sequential(nn.Conv2d(1, 8, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten())
+        self.head = nn.Linear(8, classes)
+        self.head.weight.register_post_accumulate_grad_hook(self.spoil)
+        self.register_buffer("steps", torch.tensor(0))
+
+    def spoil(self, weight):
+        self.steps += 1
+        if self.steps > 6:
+            self.body[0].weight.data.fill_(1e4)
+
+    def forward(self, images):
+        return self.head(self.body(images))
+"""
+
+
+def test_the_best_epoch_has_the_frozen_weights_of_then(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(SPOILED)
+    recipe = WITH_OUTSIDE.replace("loss own.Loss()\n", "").replace("epochs=2", "epochs=3")
+    (tmp_path / "r.leaven").write_text(f"{recipe}checkpoint by=val.loss\n")
+    assert "3 trials train together" in succeed("leaven run r.leaven --name sweep", tmp_path)
+    succeed("leaven run r.leaven --lr 0.2 --no-cache --name one", tmp_path)
+    together, alone = (weights(tmp_path / "runs/r" / name) for name in ("sweep/trial-03", "one"))
+    assert (alone["body.0.weight"] < 1).all()
+    assert all(torch.equal(together[name], alone[name]) for name in alone)
+
+
 def test_a_trial_that_diverges_leaves_the_others(tmp_path: Path) -> None:
     rest = "optimizer sgd(lr=lr)\ntrain epochs=3, batch=32, clip=none\nsweep lr, [0.1, 1e38, 0.2]"
     (tmp_path / "r.leaven").write_text(RECIPE.format(args="arg lr: float = 0.1", rest=rest))
