@@ -43,6 +43,7 @@ class Drive:
         self._settings = settings
         self._attempts = attempts
         self._python = python
+        self._grace = float(settings.get("grace", GRACE))
 
     def send(self, task: Task) -> list[str]:
         """Put all that an attempt needs there; the arguments of the agent that runs it."""
@@ -56,7 +57,6 @@ class Drive:
     def describe(self, folder: Path, task: Task, **more: Any) -> None:
         """Write what the supervisor of an attempt gets; `task` has the paths of its machine."""
         settings, limit = self._settings, task.resources.minutes
-        grace = float(settings.get("grace", GRACE))
         content = {
             "attempt": task.attempt,
             "command": command_of(task, self._python),
@@ -67,11 +67,11 @@ class Drive:
                 **task.variables,
                 "OMP_NUM_THREADS": str(max(1, task.resources.cpus // task.resources.processes)),
                 "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": str(
-                    math.ceil(grace)
+                    math.ceil(self._grace)
                 ),  # torchrun kills ranks that take longer to save
                 "PYTHONUNBUFFERED": "1",  # the log shows a line when it is printed
             },
-            "grace": grace,
+            "grace": self._grace,
             "seconds": None if limit is None else 60 * limit,
             "log_limit": int(settings.get("log_limit") or 0),  # bytes that it may print; 0: the supervisor's limit
         }
