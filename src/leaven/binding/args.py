@@ -6,9 +6,8 @@ from collections.abc import Collection
 from leaven.binding.lets import names_in
 from leaven.binding.scope import Scope
 from leaven.binding.values import Binder, Value
-from leaven.catalog import lookup
+from leaven.catalog import habits, lookup
 from leaven.catalog.card import Parameter
-from leaven.catalog.habits import by_name
 from leaven.catalog.values import UNKNOWN, Arg, Pending, Unknown, Written
 from leaven.language import syntax
 from leaven.language.fixes import Fix, write_option
@@ -21,16 +20,6 @@ from leaven.statements.assemble import Assembled
 from leaven.statements.options import FLAGS, Options, given
 
 ARG_TYPES = ("int", "float", "bool", "text", "path", "choice")
-_TYPES_ELSEWHERE = by_name(
-    {
-        "text": "str string",
-        "bool": "boolean",
-        "int": "integer",
-        "float": "number double",
-        "path": "file folder dir",
-        "choice": "enum",
-    }
-)
 
 
 def read_args(assembled: Assembled, options: Options, scope: Scope) -> None:
@@ -71,7 +60,7 @@ def _arg(
     if type == "choice" and statement.choices is None:
         scope.add(messages.missing_choices(statement.type))
     if type not in ARG_TYPES:
-        near = lookup.nearest(_TYPES_ELSEWHERE.get(type, type), ARG_TYPES)
+        near = lookup.nearest(habits.names()["types"].get(type, type), ARG_TYPES)
         scope.add(messages.unknown_arg_type(statement.type, near))
     elif text is not None:
         origin = Written(text.span(0, len(text.text)))

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from leaven.catalog import library, own
 from leaven.catalog.card import Card
-from leaven.catalog.habits import SYNONYMS
+from leaven.catalog.habits import word_for
 
 LIBRARY_KINDS = frozenset(library.KINDS)
 _OF_OWN_CARDS = ("transformers", "datasets", "starters", "leaven")  # what may be written before the name of one
@@ -47,7 +47,7 @@ def nearest(word: str, candidates: Iterable[str], limit: int = 3) -> list[str]:
     from difflib import SequenceMatcher, get_close_matches
 
     pool = dict.fromkeys(candidates)
-    synonym = SYNONYMS.get(word.lower())
+    synonym = word_for(word)
     if synonym in pool:
         return [synonym]
     folded = {candidate.lower().replace("-", "_"): candidate for candidate in pool}

@@ -48,7 +48,7 @@ def _ranked(wanted: Sequence[str], kinds: Sequence[str]) -> Iterator[tuple[tuple
 def _rank(wanted: Sequence[str], name: str, card: Card) -> int | None:
     """How well a card matches the words, 0 the best; None where it does not."""
     if all(word in name for word in wanted):
-        is_meant = wanted == [name] or [habits.SYNONYMS.get(word) for word in wanted] == [name]
+        is_meant = wanted == [name] or [habits.word_for(word) for word in wanted] == [name]
         return 0 if is_meant else 1 if name.startswith(tuple(wanted[:1])) else 2
     described = f"{name} {card.name} {card.summary}"
     arguments = " ".join(parameter.name for parameter in card.parameters)

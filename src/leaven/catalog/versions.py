@@ -61,6 +61,6 @@ def key() -> str:
 def _survey_stamp() -> list[tuple[str, int, int]]:
     """Size and time of the survey's files and of those that define the fields of cards."""
     with os.scandir(_SURVEY) as entries:
-        sources = {entry.name: entry.stat() for entry in entries if entry.name.endswith(".py")}
+        sources = {entry.name: entry.stat() for entry in entries if entry.name.endswith((".py", ".toml"))}
     sources |= {name: os.stat(os.path.join(_HERE, name)) for name in _SHAPE_OF_CARDS}
     return sorted((name, stat.st_size, stat.st_mtime_ns) for name, stat in sources.items())

@@ -41,14 +41,14 @@ class Commands(click.Group):
             name, command, rest = super().resolve_command(ctx, args)
             return name, None if command is None else imported(command), rest
         except click.UsageError as problem:
-            from leaven.catalog.habits import OTHER_COMMANDS
+            from leaven.catalog.habits import command_for
             from leaven.catalog.lookup import nearest
 
-            other_names = OTHER_COMMANDS[str(self.name)]
             word = args[0] if args else ""
             if word.endswith(".leaven"):
                 raise click.UsageError(f"no command given for {word}. For example: leaven check {word}") from problem
-            near = [other_names[word]] if word in other_names else nearest(word, self.commands, limit=1)
+            meant = command_for(str(self.name), word)
+            near = [meant] if meant else nearest(word, self.commands, limit=1)
             path = ctx.command_path
             hint = f"Did you mean `{path} {near[0]}`?" if near else f"`{path} --help` lists them."
             raise click.UsageError(f"unknown command `{word}`. {hint}") from problem

@@ -110,10 +110,10 @@ def main() -> None:
 
 def _with_habit(problem: click.NoSuchOption) -> click.UsageError:
     """The report on an unknown option, with what an option of another tool is called here."""
-    from leaven.catalog.habits import OTHER_OPTIONS
+    from leaven.catalog.habits import option_for
 
     command, name = str(problem.ctx.info_name if problem.ctx is not None else ""), problem.option_name
-    meant = OTHER_OPTIONS.get(command, {}).get(name.lstrip("-"))
+    meant = option_for(command, name)
     return click.UsageError(f"unknown option `{name}`. Did you mean `{meant}`?", problem.ctx) if meant else problem
 
 

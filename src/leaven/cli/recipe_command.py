@@ -10,7 +10,7 @@ from typing import Any
 import click
 from click.shell_completion import CompletionItem
 
-from leaven.catalog.habits import OTHER_OPTIONS, RECIPE_OPTIONS
+from leaven.catalog.habits import option_for
 from leaven.catalog.lookup import nearest
 from leaven.cli import completion
 from leaven.cli.exit_codes import RECIPE_ERROR, USAGE_ERROR
@@ -44,6 +44,8 @@ _COMMON = (
     click.Option(["--no-cache"], is_flag=True, help="Compute everything in every epoch: --set train.cache=off."),
 )
 _RAW_WORDS = "leaven.words"
+# Options of other tools that name the file that a recipe is.
+_RECIPE_OPTIONS = ("--config", "--cfg", "--config-file", "--config-name", "--recipe", "-c", "-f")
 
 
 class RecipeCommand(click.Command):
@@ -123,11 +125,11 @@ def _refuse_habits(ctx: click.Context, words: Sequence[str], args: Mapping[str, 
     recipes = [word for word in (*words, *args.values()) if is_recipe(word)]
     known = declared(recipes) if recipes else {}
     flags = [flag_of(name) for name in args if name not in known]
-    if (flag := next((word for word in (*flags, *other) if word in RECIPE_OPTIONS), None)) and recipes:
+    if (flag := next((word for word in (*flags, *other) if word in _RECIPE_OPTIONS), None)) and recipes:
         command = f"leaven {ctx.info_name} {recipes[0]}"
         raise click.UsageError(f"unknown option `{flag}`. A recipe needs none: `{command}`", ctx)
     for flag in flags:
-        if meant := OTHER_OPTIONS.get(str(ctx.info_name), {}).get(flag[2:]):
+        if meant := option_for(str(ctx.info_name), flag):
             raise click.UsageError(f"unknown option `{flag}`. Did you mean `{meant}`?", ctx)
     for word in other:
         if "=" in word and recipes:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from leaven.catalog import lookup, own
 from leaven.catalog.card import KINDS, Card, Parameter
-from leaven.catalog.habits import SYNONYMS
+from leaven.catalog.habits import word_for
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Setting, Written, plural_unit
 from leaven.formats.listing import both, either, in_code, some_names
@@ -204,7 +204,7 @@ def _instead_of_unknown(use: CardUse, argument: syntax.Argument, keyword: syntax
     if form and form.belongs_to(card) and habits.other_form(name, form.value):
         return write(argument.span, form.as_argument)
     near = [parameter.name for parameter in use.parameters if parameter.target == name] or lookup.nearest(name, names)
-    if habits.remark_on(name, card.kind) and name not in SYNONYMS:
+    if habits.remark_on(name, card.kind) and not word_for(name):
         near = []  # rather than what is only spelt alike
     if fix := suggestions.similar(keyword.span, near):
         return fix
@@ -222,7 +222,7 @@ def _instead_of_unknown(use: CardUse, argument: syntax.Argument, keyword: syntax
 def _elsewhere(use: CardUse, argument: syntax.Argument, name: str, form: Form | None) -> Fix | str | None:
     """Where a recipe has an argument that belongs to another statement; None for one that no statement has."""
     card, index = use.card, use.arguments.index(argument)
-    word, value = SYNONYMS.get(name.lower(), name), shortened(argument.value.span.text)
+    word, value = word_for(name) or name, shortened(argument.value.span.text)
     in_data = habits.form_in_data(name, value)
     if not in_data and own.read("statement", f"data.{word}") and word in (name, "workers", "size"):
         in_data = f"{word} {value}"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from leaven.catalog import lookup, own, selectors
 from leaven.catalog.card import KINDS, Card
-from leaven.catalog.habits import SYNONYMS
+from leaven.catalog.habits import word_for
 from leaven.catalog.search import meanings
 from leaven.messages.suggestions import EXAMPLES, owner_of
 from leaven.messages.values import SPLITS
@@ -63,7 +63,7 @@ def _word(word: str) -> str:
 
 def _other_word(word: str) -> str:
     """Leaven's word for one of another tool; empty where there is none."""
-    here = SYNONYMS.get(word.lower())
+    here = word_for(word)
     if here is None:
         return ""
     is_card = any(lookup.find(kind, here) for kind in KINDS)

@@ -1,6 +1,6 @@
 """Fixes for what people write from habit of other tools.
 
-The names are in `catalog/habits.py`; each function here knows one way in which they are used.
+The names are in `catalog/other_tools/`; each function here knows one way in which they are used.
 """
 
 import posixpath
@@ -21,11 +21,10 @@ _LOOKAHEAD = 120  # characters
 _LAST_OF_TIMM = 10  # `_LEVEL_DENOM`: there, the strongest operations are those of `m10`
 _LAST_MAGNITUDE = 30  # of torchvision's `rand_augment`, with its 31 bins
 _SCALES = "; timm's scale ends at 10, torchvision's at 30; timm also skips half of the operations"
-_KNOWN = frozenset(
-    name.partition("=")[0]
-    for table in (habits.OTHER_FORMS, habits.OTHER_FORMS_IN_DATA, habits.NOT_NEEDED, habits.NEAREST)
-    for name in table
-)
+# timm's name of a policy: `rand-m9-mstd0.5-inc1`.
+_RAND_AUGMENT = r"rand(-(m|n|p|mstd|mmax|inc)[\d.]+|-t\w+)+"
+# The splits of a dataset, where they are named as arguments: `folder(train="photos/train", val="photos/val")`.
+_SPLITS = ("train", "val", "valid", "validation", "test")
 
 
 class Form(Record):
@@ -64,9 +63,10 @@ class Form(Record):
 
 def other_form(name: str, value: str) -> Form | None:
     """The counterpart of another tool's name with that value, where the value reads differently."""
-    form = habits.OTHER_FORMS.get(f"{name}={value.lower()}")
+    forms = habits.settings()["recipe"]
+    form = forms.get(f"{name}={value.lower()}")
     if form is None:
-        form = habits.OTHER_FORMS.get(name)
+        form = forms.get(name)
         is_off = value.lower() == "false" and form is not None and "{" not in form
         form = None if is_off else form
     if form is None:
@@ -78,19 +78,20 @@ def other_form(name: str, value: str) -> Form | None:
 
 def form_in_data(name: str, value: str) -> str | None:
     """The counterpart of another tool's name with that value in the block of `data`."""
-    form = habits.OTHER_FORMS_IN_DATA.get(name)
+    form = habits.settings()["data"].get(name)
     return _filled_in(form, value) if form else None
 
 
 def is_known(name: str) -> bool:
     """Whether it is a setting of another tool that is written in another form here, or not at all."""
-    return name in _KNOWN
+    return name in habits.known_settings()
 
 
 def remark_on(name: str, kind: str = "") -> str | None:
     """Why a name of another tool has no counterpart: it is not needed, or something else comes nearest."""
-    needless = habits.NOT_NEEDED.get(f"{kind}.{name}") or habits.NOT_NEEDED.get(name)
-    return f"remove it: {needless}" if needless else habits.NEAREST.get(name) or habits.NEAREST.get(name.lower())
+    not_needed, no_counterpart = habits.settings()["not_needed"], habits.settings()["no_counterpart"]
+    needless = not_needed.get(f"{kind}.{name}") or not_needed.get(name)
+    return f"remove it: {needless}" if needless else no_counterpart.get(name) or no_counterpart.get(name.lower())
 
 
 def _filled_in(form: str, value: str) -> str:
@@ -98,7 +99,7 @@ def _filled_in(form: str, value: str) -> str:
     return form.format(
         value,
         percent=_percentage(value),
-        name=habits.SYNONYMS.get(plain.lower(), plain),
+        name=habits.word_for(plain) or plain,
         text=quoted(plain),
         globs=" + ".join(quoted(name if "*" in name else f"*{name}") for name in re.findall(r"[\w.*-]+", value)),
         next=int(value) + 1 if value.isdigit() else "…",
@@ -109,7 +110,7 @@ def form_of(name: str, value: str) -> Form | None:
     """The form of a name with that value, including arguments that are often named without their statement."""
     if form := other_form(name, value):
         return form
-    word = habits.SYNONYMS.get(name.lower(), name)
+    word = habits.word_for(name) or name
     owner = suggestions.owner_of(word)
     return Form(owner, word, value) if owner else None
 
@@ -146,7 +147,7 @@ def without(arguments: Sequence[syntax.Argument], index: int) -> Span:
 
 def splits_as_arguments(name: Span, arguments: Sequence[syntax.Argument]) -> Fix | str | None:
     """`folder(train="photos/train", val="photos/val")`: a folder is named once, its splits are found."""
-    named = [one for one in arguments if one.keyword is not None and one.keyword.path in habits.SPLITS]
+    named = [one for one in arguments if one.keyword is not None and one.keyword.path in _SPLITS]
     paths = [one.value.value for one in named if isinstance(one.value, syntax.String)]
     folders = {posixpath.dirname(path.rstrip("/")) for path in paths}
     if not named or len(paths) < len(named):
@@ -166,13 +167,13 @@ def instead_of_name(name: syntax.Name, parameter: Parameter) -> Fix | None:
     if "transforms" not in parameter.types:
         return by_tag(name.span, name.path)
     start, source = name.span.start, name.span.source
-    policy = re.match(habits.RAND_AUGMENT, source.text[start : start + _LOOKAHEAD])
+    policy = re.match(_RAND_AUGMENT, source.text[start : start + _LOOKAHEAD])
     return rand_augment(source.span(start, start + policy.end())) if policy else None
 
 
 def rand_augment(value: Span, parameter: str = "transforms") -> Fix | None:
     """`rand-m9-mstd0.5`: timm's name of a policy, in quotes or not; as an argument, its magnitude."""
-    policy = re.fullmatch(habits.RAND_AUGMENT, value.text.strip('"'))
+    policy = re.fullmatch(_RAND_AUGMENT, value.text.strip('"'))
     if policy is None or parameter not in ("num_ops", "policy", "transforms"):
         return None
     settings = dict(re.findall(r"-([mn])(\d+)", value.text))

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 
 from leaven.catalog import lookup, own
 from leaven.catalog.card import Card, Parameter
-from leaven.catalog.habits import SYNONYMS
+from leaven.catalog.habits import word_for
 from leaven.catalog.statement_keys import EDITS, BodyStatement, labels_of, phases_with, statement_card
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
@@ -38,7 +38,7 @@ def option_for_argument(place: Span, name: str, value: str, statements: Sequence
         if not form.argument:
             return write_option(place, with_option(form.as_statement))
         return write_option(place, option_for(form.statement, form.argument, form.value, statements))
-    if setting_of_data := option_for_data(SYNONYMS.get(name, name), value):
+    if setting_of_data := option_for_data(word_for(name) or name, value):
         return write_option(place, setting_of_data)
     if in_data := habits.form_in_data(name, value):
         return f"write it in the recipe: `data … {{ {in_data} }}`"
@@ -100,7 +100,7 @@ def without_statement(
 def _instead_of(
     place: Span, name: str, value: syntax.Value, statements: Sequence[BodyStatement], args: Collection[str]
 ) -> Fix | str:
-    word, text = SYNONYMS.get(name, name), value.span.text
+    word, text = word_for(name) or name, value.span.text
     bare = value.value if isinstance(value, syntax.String) else text
     card = None if word in EDITS else statement_card(word)
     if word in args:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from leaven.catalog import lookup, own
-from leaven.catalog.habits import SYNONYMS
+from leaven.catalog.habits import word_for
 from leaven.catalog.statement_keys import BLOCK_OWNERS, block_names, key_of
 from leaven.catalog.value_text import quoted
 from leaven.language import syntax
@@ -37,7 +37,7 @@ def unknown(statement: syntax.Statement, context: str, near: Sequence[str]) -> D
 def _instead_of(statement: syntax.Statement, context: str, near: Sequence[str]) -> Fix | str:
     """The likeliest fix: another word for a statement, an argument of one, or a similar spelling."""
     word = statement.name.path.rpartition(".")[2].lower()  # `learn.fine_tune(3)`
-    meant = SYNONYMS.get(word, "")
+    meant = word_for(word) or ""
     if "." in statement.name.path and (own.read("statement", meant) or own.read("technique", meant)):
         near = [meant]
     elif meant not in near and (habits.is_known(statement.name.path) or habits.is_known(word)):
@@ -146,7 +146,7 @@ def _as_argument(statement: syntax.Statement, context: str) -> Fix | str:
     name = statement.name.path
     if not habits.is_known(name):
         name = name.rpartition(".")[2]
-    word = SYNONYMS.get(name, name)
+    word = word_for(name) or name
     value = statement.arguments[0].span.text if len(statement.arguments) == 1 else "…"
     if context == "phase" and word == "epochs":
         return f"write it in the line of the phase: `phase …, epochs={value}`"

@@ -25,7 +25,7 @@ from typing import Any, Literal, TypeVar, Union, cast
 import torch
 from torch import Tensor
 
-from leaven.catalog.habits import by_name
+from leaven.catalog import habits
 from leaven.survey.docstring import described_arguments
 
 Entry = dict[str, Any]
@@ -241,16 +241,9 @@ def widened(type_: str, value: object) -> str:
     return join(set(type_.split("|")) | _default_words(value, known=True))
 
 
-_DOCUMENTED = by_name(
-    {
-        "int": "int integer",
-        "float": "float double number",
-        "bool": "bool boolean",
-        "text": "str string",
-        "list": "list tuple sequence iterable",
-        "none": "none",
-    }
-)
+_DOCUMENTED = {type: type for type in ("int", "float", "bool", "list", "none")} | {
+    name: type for name, type in habits.names()["types"].items() if type in _ORDER and type not in ("path", "choice")
+}
 
 
 def _documented_words(text: str) -> set[str]:
