@@ -56,6 +56,7 @@ class Parameter(Record):
     is_tensor: bool = False  # the library takes the list as a tensor
     passes_default: bool = False  # programs pass the default: the called class has another, or its name hides this
     of: str = ""  # the parameter with the model whose modules are meant; empty for the model that is trained
+    remark: str = ""  # what programs say of it, once, where they pass it
     taker: str = ""  # the statement whose positional argument it is: reports name that instead
 
     @property
@@ -107,6 +108,7 @@ class Card(Record):
     at_most_one_of: tuple[str, ...] = ()  # parameters
     reference: Reference = Reference()
     requires: Requirement | None = None
+    remark: str = ""  # what programs say of it where it is an argument of a technique
     article: str = ""
 
     def parameter(self, name: str) -> Parameter | None:

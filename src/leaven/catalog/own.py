@@ -30,7 +30,14 @@ from leaven.language.source import Source, SourceKind
 
 T = TypeVar("T", bound=Traits | Parameter | Requirement | Condition | WeightsPackage)
 IN_CHANNELS = "in_channels"  # what a component gets from the one before it
-_OF_CARD = {"summary", "target", "open_ended", "exactly_one_of", "at_most_one_of"}  # the other keys are traits
+_OF_CARD = {
+    "summary",
+    "target",
+    "open_ended",
+    "exactly_one_of",
+    "at_most_one_of",
+    "remark",
+}  # the other keys are traits
 PASSED_BY_PROGRAM = {*PROVIDED, IN_CHANNELS}
 _PACKAGE = Path(__file__).parent.parent
 FOLDERS = {kind: _PACKAGE / "catalog" / f"{kind}s" for kind in KINDS} | {

@@ -32,7 +32,7 @@ class Split(Dataset[Any]):
         return self.transform(self.samples.inputs[index]), self.samples.targets[index]
 
     def keys(self, epoch: int) -> Any:
-        """The indices of an epoch; those of train in an order that follows from (seed, epoch)."""
+        """The indices of an epoch in the dataset; those of train in an order that follows from (seed, epoch)."""
         if self.name != "train":
             return self.indices.tolist()
         rng = torch.Generator().manual_seed(derive_seed(self.seed, epoch))

@@ -9,7 +9,7 @@ from torch import nn
 
 
 def freeze(model: nn.Module, *, all_but: Sequence[str] = (), only: Sequence[str] | None = None) -> None:
-    """Freeze parameters. Layers that are frozen as a whole stay in evaluation mode."""
+    """Freeze parameters; a path means whole names. Layers that are frozen as a whole stay in evaluation mode."""
     paths = all_but if only is None else only
     named = model.named_parameters(remove_duplicate=False)
     chosen = {value for name, value in named if any(fnmatchcase(f"{name}.", f"{path}.*") for path in paths)}

@@ -18,7 +18,7 @@ def split_samples(samples: Samples, *, val: float, test: float, seed: int) -> di
     for share in (val, test):
         size = round(len(samples.targets) * share / 100)
         part, remainder = np.divmod(size * counts / counts.sum(), 1)
-        by_remainder = np.lexsort((ends[-1], -np.round(remainder, 9)))  # the largest first: they are rounded up
+        by_remainder = np.lexsort((ends[-1], -np.round(remainder, 9)))  # rounded up: largest; ties: fewest so far
         part[by_remainder[: size - int(part.sum())]] += 1
         ends.append(ends[-1] + part.astype(int))
     found: dict[str, list[np.ndarray]] = {"val": [], "test": [], "train": []}

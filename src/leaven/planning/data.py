@@ -68,7 +68,7 @@ def _source(data: Data) -> Call:
         named = {parameters[setting.name]: setting for setting in data.target}  # what is said about the labels
         more = _target_reader(data, named) if card.data.has_columns else []
         if card.data.skips_bad and data.on_bad_file.action.value == "skip":
-            more = [*more, Argument("on_bad_file", "skip")]
+            more = [*more, argument(data.on_bad_file.action, name="on_bad_file")]
         return call_of(source, without=named, more=more)
     arguments = [Argument("", Reference(card.target))]
     arguments += [argument(setting, source) for setting in source.settings if _is_needed(setting, source)]

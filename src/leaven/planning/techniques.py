@@ -1,6 +1,6 @@
 """The techniques of a phase as a program uses them: layers as paths, teachers as models to build."""
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import replace
 
 from leaven.catalog.layers import Layers
@@ -41,8 +41,18 @@ def use_of(invocation: Invocation, phase: Phase, recipe: Recipe, layers: Layers)
         is_merged=card.technique.is_adapter and invocation.value("merge") is not False,
         changes=card.technique.changes,
         compares_features=card.technique.compares_features,
-        remarks=tuple((hook, said) for hook, said in card.technique.remarks.items() if hook in hooks),
+        remarks=tuple(_remarks(resolved, hooks)),
     )
+
+
+def _remarks(invocation: Invocation, hooks: Collection[str]) -> Iterator[tuple[str, str]]:
+    """What programs say of its hooks, and of its arguments."""
+    yield from ((hook, said) for hook, said in invocation.card.technique.remarks.items() if hook in hooks)
+    for parameter in invocation.card.parameters:
+        value = invocation.value(parameter.name)
+        said = value.card.remark if isinstance(value, Invocation) else parameter.remark
+        if said:
+            yield parameter.target or parameter.name, said
 
 
 def _usual(invocation: Invocation) -> Iterator[Argument]:

@@ -16,7 +16,7 @@ def _body(plan: Plan, values: Values) -> list[str]:
     names, lines = transforms(data, values)
     if isinstance(plan.task.predicts, NumberOutputs):
         lines.append("    # the numbers are standardised for training; scores are in their own units")
-    lines += statement("dataset = ", values.call(data.source), cite_call(data.source))
+    lines += statement("dataset = ", values.cited_call(data.source), cite_call(data.source))
     if data.matching is not None:
         lines += statement("dataset = ", values.call(data.matching, "dataset"), cite_call(data.matching))
     lines += statement("split = ", values.call(data.split, "dataset"), cite_call(data.split))

@@ -30,6 +30,7 @@ from leaven.program.techniques import teacher_functions
 from leaven.program.values import Values, cite, cite_all, cite_or_explain
 from leaven.terminal.visible import visible
 
+MASK_FOLDER = "leaven.runtime.mask_folder"
 _TYPES = {"int": "int", "float": "float"}
 
 
@@ -42,14 +43,14 @@ def _written(plan: Plan, file: str, names: Names) -> str:
     imports = Imports()
     for line in ("import argparse", "from torch import nn"):
         imports.add(line)
-    values = Values(imports, names, plan.task)
+    values = Values(imports, names, plan)
     functions = [build_data(plan, values), build_model(plan.model, values, is_numbered=_names_layers(plan))]
     teachers = teacher_functions(plan, values)
     functions += [*(function for _, function in teachers), *phase_functions(plan, values, teachers)]
     functions.append(_main(plan, values, {function.name: function for function in functions}))
     functions.insert(0, _parse_args(plan, values))
     own = own_modules(plan, values)
-    explained = "reports failures at their lines of the recipe; of this program, once it is edited"
+    explained = "failures are reported at their recipe line or, once this file is edited, at its own"
     start = f'if __name__ == "__main__":\n    {values.runtime("guard")}(main)  # {explained}\n'
     parts = [_header(plan, file), "\n".join(imports.lines())]
     if own:
@@ -144,7 +145,7 @@ def deterministic(plan: Plan, values: Values) -> list[str]:
 
 def _run(plan: Plan, values: Values) -> list[str]:
     """The line that begins the run, or resumes it."""
-    explained = {"epochs": "epochs of all phases, for the time left"}
+    explained = {"epochs": "of all phases; only to estimate the time left"}
     if (threads := plan.run.argument("threads")) is not None and not cite(*threads.because):
         explained["threads"] = cite_or_explain(*threads.because)
     items, comment = values.cited_items(plan.run.arguments, **explained)
@@ -187,7 +188,9 @@ def metrics(plan: Plan, values: Values, typed: str = "") -> list[str]:
     """The line that makes the metrics; where there are none, it says of which type they would be."""
     entries: dict[str, Code] = {metric.name: values.call(metric.call) for metric in plan.metrics}
     ignored = [each.value for metric in plan.metrics if (each := metric.call.argument("ignore_index")) is not None]
-    unlabelled = f"{values.value(ignored[0])} for pixels without a class" if ignored else ""
+    ignore = plan.data.source.argument("ignore")
+    stored = f"mask value {255 if ignore is None else ignore.text}" * (plan.data.source.target == MASK_FOLDER)
+    unlabelled = f"{values.value(ignored[0])}: {stored or 'pixels without a class'}, or padding" if ignored else ""
     cited = joined(cite_all(metric.call for metric in plan.metrics), unlabelled)
     return statement(f"metrics{'' if entries else typed} = ", mapping(entries), cited)
 

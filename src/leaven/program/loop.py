@@ -9,8 +9,8 @@ from leaven.program.techniques import Used, calls, taught, variables
 from leaven.program.values import Values, cite
 
 _NEXT_RATE = "schedule.step()"
-_SAVES = "saves checkpoints, after its body"
-_LEFT = "the next phase starts from the last epoch's weights"
+ENDS = "the last ends with its best epoch"
+LEFT = "the next phase starts from the last epoch's weights"
 
 
 def loop(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared: bool) -> list[str]:
@@ -26,7 +26,9 @@ def loop(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared
         comment = cite(*phase.early_stop.because)
     finish: dict[str, Code] = {"keep_optimizer": "True"} if phase.gives_optimizer else {}
     return [
-        *statement("for epoch in ", call("phase.epochs", **stop), joined(comment, values.once(_SAVES)), suffix=":"),
+        *statement(
+            "for epoch in ", call("phase.epochs", **stop), joined(comment, values.once(values.saves)), suffix=":"
+        ),
         *unfreeze_later(phase, values),
         *indented(calls(techniques, "before_epoch", values=values), 2),
         f"{INDENT * 2}for inputs, targets in phase.batches({train}.train):",
@@ -41,7 +43,7 @@ def _left(phase: TrainPhase) -> str:
     """What a phase leaves to the next one."""
     if phase.is_last:
         return ""
-    return f"{_LEFT}; after an early stop, from the best" if phase.early_stop is not None else _LEFT
+    return f"{LEFT}; after an early stop, from the best" if phase.early_stop is not None else LEFT
 
 
 def is_shareable(phase: TrainPhase, techniques: list[Used]) -> bool:
@@ -155,10 +157,12 @@ def _end_of_epoch(
     if any(line != _NEXT_RATE for line in rest):  # it needs the scores
         ended = [
             *statement("scores = ", scores, cited, depth=2),
-            *statement("", call("phase.end_epoch", "scores", **more), depth=2),
+            *statement("", call("phase.end_epoch", "scores", **more), values.once(values.keeps), depth=2),
         ]
     else:
-        ended = statement("", call("phase.end_epoch", scores, **more), cited, depth=2)
+        ended = statement(
+            "", call("phase.end_epoch", scores, **more), joined(cited, values.once(values.keeps)), depth=2
+        )
     return [*indented(averaged, 2), *ended, *indented(rest, 2)]
 
 

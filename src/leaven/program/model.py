@@ -20,7 +20,11 @@ def build_model(
     types = {values.outputs: f"{values.outputs}: int", "channels": "channels: int", "args": ARGS}
     parameters = tuple(typed for parameter, typed in types.items() if parameter in names)
     decorator = values.runtime("model_builder")
-    use = "on several devices, one process downloads the weights" if is_teacher else "lets the bundle rebuild the model"
+    use = (
+        "on several devices, the first process loads the weights before the others"
+        if is_teacher
+        else "lets the bundle rebuild the model"
+    )
     return Function(
         name, parameters, "nn.Module", body, decorator=commented(decorator, values.once(use)) if decorator else ""
     )
@@ -69,7 +73,9 @@ def _head(model: BuildModel, values: Values) -> list[str]:
     if model.removes_auxiliary_heads:
         lines += statement("", call(values.runtime("remove_auxiliary_heads"), "model"))
     if model.fitted_head is not None:
-        lines += statement("", values.call(model.fitted_head, "model"))
+        has_decoder = model.fitted_head.target.endswith(".add_decoder")
+        changed = "removes the classifier, changes `forward`" * has_decoder
+        lines += statement("", values.call(model.fitted_head, "model"), changed)
     if model.replaced_head is not None:
         head = call(values.runtime("replace_head"), "model", text(model.replaced_head), values.name(values.outputs))
         lines += statement("", head)

@@ -29,6 +29,7 @@ from leaven.program.techniques import (
     Used,
     built_once,
     calls,
+    listed,
     made,
     on_data,
     taught,
@@ -39,7 +40,8 @@ from leaven.program.techniques import (
 from leaven.program.values import Values, cite, cite_all, cite_call, cite_or_explain
 
 _SETUP = "devices, precision; an interrupted run resumes here"
-_STATE = "named arguments have state to resume, too"
+_STATE = "by name: what else has state to save"
+_DROPOUT = "layers frozen only because of an adapter keep their own dropout"
 
 
 def phase_functions(plan: Plan, values: Values, teachers: Teachers) -> list[Function]:
@@ -134,7 +136,9 @@ def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, *, 
     lines = on_data(techniques, values, teachers)
     if phase.views is not None:
         views = call("data.with_views", values.value(phase.views.value))
-        lines += statement("data = ", views, cite(*phase.views.because))
+        uses = "an epoch uses one" if phase.solver is None else "the solver uses all"
+        told = f"fixed augmentations of each {plan.data.noun}; {uses}"
+        lines += statement("data = ", views, joined(cite(*phase.views.because), told))
     lines += [
         *_phase(phase, values),
         *built,
@@ -152,7 +156,7 @@ def _body(phase: TrainPhase, plan: Plan, values: Values, teachers: Teachers, *, 
     lines += [
         *build_for_loop(phase, techniques, values, teachers),
         *taught(techniques, data)[0],
-        *_teaching(phase, plan, values),
+        *_teaching(phase, techniques, plan, values),
     ]
     if is_sharing:
         criterion = [] if phase.loss_by_model else ["criterion"]
@@ -206,7 +210,8 @@ def freezing(phase: TrainPhase, values: Values) -> list[str]:
     if frozen is None:
         return statement("", call(values.runtime("unfreeze"), "model")) if phase.unfreezes_all else []
     named = {name: word_or_paths(given) for name, given in frozen.arguments.items()}
-    comment = joined(cite_or_explain(*frozen.because), "adapters stay trainable" * frozen.has_adapters)
+    dropout = values.once(_DROPOUT) if frozen.dropout != "off" else ""
+    comment = joined(cite_or_explain(*frozen.because), "adapters stay trainable" * frozen.has_adapters, dropout)
     return statement("", call(values.runtime("freeze"), "model", **named), comment)
 
 
@@ -222,10 +227,13 @@ def _frozen_once(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
     return statement("rest, features = ", code, ": ".join(filter(None, [cited, comment])))
 
 
-def _teaching(phase: TrainPhase, plan: Plan, values: Values) -> list[str]:
+def _teaching(phase: TrainPhase, techniques: list[Used], plan: Plan, values: Values) -> list[str]:
     """Why a teacher runs in every epoch, where the planner had to leave that as it was."""
     found = [each for each in plan.choices if each.about == TEACHER and each.phase == phase.name]
     reasons = [f"the teacher {each.chosen}: {each.reason}" for each in found if each.chosen == each.asked]
+    for use in phase.techniques:  # which a reason calls as the recipe does
+        named = listed(one.name for one in techniques if one.use.name == use.name)
+        reasons = [reason.replace(f"`{use.name}`", named) for reason in reasons]
     return [f"    # {told}" for reason in reasons if (told := values.once(reason))]
 
 
@@ -274,7 +282,7 @@ def _solve(phase: TrainPhase, solver: SolveHead, values: Values) -> list[str]:
             depth=2,
             suffix=":",
         ),
-        *statement("", kept, depth=3),
+        *statement("", kept, "each is a bare linear layer, measured on the head's inputs", depth=3),
         *statement("loss = ", "solver.load_best()", "into the model; its training loss", depth=2),
         *statement("", "phase.log(loss)", depth=2),
         *statement("", call("phase.end_epoch", scores), "on val, which has chosen the head" * has_choice, depth=2),

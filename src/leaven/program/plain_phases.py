@@ -3,7 +3,7 @@
 from leaven.plan.plan import Plan, TrainPhase, is_lower_better
 from leaven.plan.values import Value
 from leaven.program.code import INDENT, Code, Function, call, statement, text
-from leaven.program.loop import after_epoch, batch_lines, cited_line, indented, is_shareable, unfreeze_later
+from leaven.program.loop import ENDS, LEFT, after_epoch, batch_lines, cited_line, indented, is_shareable, unfreeze_later
 from leaven.program.names import SHARED, function_names
 from leaven.program.phases import build_for_loop, freezing, most_shared, phase_function, preparation
 from leaven.program.plain_data import is_simple_split
@@ -61,7 +61,9 @@ def _body(phase: TrainPhase, values: PlainValues, teachers: Teachers, *, is_shar
     lines += build_for_loop(phase, techniques, values, teachers)
     if is_sharing:
         named = ("phase", "model", "criterion", "optimizer", "schedule", "metrics")
-        return [*lines, *statement("", call(SHARED, *named)), *_end(phase, values)]
+        end = _end(phase, values)
+        left = ENDS * bool(end) if phase.is_last else LEFT
+        return [*lines, *statement("", call(SHARED, *named), left), *end]
     if phase.early_stop is not None:
         made = call(values.plain("run", "EarlyStopping"), *values.items(phase.early_stop.settings))
         lines += statement("stopping = ", made, cite(*phase.early_stop.because))
@@ -132,7 +134,7 @@ def _loop(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> lis
 def _batch(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> list[str]:
     """What happens to one batch; what is drawn in it depends on nothing that was drawn before."""
     seed = values.plain("seeding", "derive_seed")
-    lines = [f"torch.manual_seed({seed}(run.seed, epochs_done, batch, 0))  # 0: of the first process"]
+    lines = [f"torch.manual_seed({seed}(run.seed, epochs_done, batch, 0))  # 0: the rank"]
     if phase.accumulate is not None or any(one.is_in_loop for one in techniques) or values.plan.user_modules:
         lines.insert(0, "phase.batch = batch")
     if values.plan.user_modules:

@@ -73,8 +73,7 @@ class PlainValues(Values):
     """Writes as torch does it what the normal program leaves to the runtime."""
 
     def __init__(self, imports: PlainImports, names: Names, plan: Plan) -> None:
-        super().__init__(imports, names, plan.task)
-        self.plan = plan
+        super().__init__(imports, names, plan)
         self.digits = ".6g" if isinstance(plan.task.predicts, NumberOutputs) else ".4f"  # of a score that is printed
         self.is_wrapped = False  # whether the phase that is written has model and optimizer from Fabric
 

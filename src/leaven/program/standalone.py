@@ -21,7 +21,7 @@ from leaven.program.code import (
     text,
 )
 from leaven.program.definitions import PLAIN, Definition, copied
-from leaven.program.emit import deterministic, merged, metrics, own_modules, parser, tested, training
+from leaven.program.emit import MASK_FOLDER, deterministic, merged, metrics, own_modules, parser, tested, training
 from leaven.program.model import model_lines
 from leaven.program.names import Names, with_free_names
 from leaven.program.plain_data import data_lines, is_readable
@@ -31,7 +31,6 @@ from leaven.program.techniques import teacher_functions
 from leaven.program.values import cite
 from leaven.terminal.visible import visible
 
-MASK_FOLDER = "leaven.runtime.mask_folder"
 _START = 'if __name__ == "__main__":\n    main()\n'
 
 

@@ -39,9 +39,9 @@ class Used:
         named = {**_VARIABLES, "outputs": outputs, "model": model}
         return f"{self.name}.{hook}({', '.join(named.get(name, name) for name in HOOKS[hook])})"
 
-    def remark(self, hook: str) -> str:
-        """What a hook does, as a comment, where its name does not say it."""
-        said = dict(self.use.remarks).get(hook, "")
+    def remark(self, name: str) -> str:
+        """What a hook does, or an argument means, as a comment, where its name does not say it."""
+        said = dict(self.use.remarks).get(name, "")
         return f"{said[:1].lower()}{said[1:].removesuffix('.')}"
 
     @property
@@ -119,16 +119,23 @@ def made(one: Used, values: Values, teachers: Teachers) -> list[str]:
 def taught(techniques: Sequence[Used], data: str) -> tuple[list[str], str]:
     """The lines that let teachers run once, and what they call the data that has their outputs."""
     lines: list[str] = []
-    for one in techniques:
-        if one.use.asks_once:
-            code = call("phase.teacher_once", f"{one.name}.teacher", data)
-            lines += statement(
-                "with_teacher = ",
-                code,
-                "the teacher runs once per image: `inputs` are then a StoredBatch, images with its outputs",
-            )
-            data = "with_teacher"
+    asking = [one for one in techniques if one.use.asks_once]
+    for one in asking:
+        unpack = listed(name for each in asking for name in (each.model, each.name))
+        first = [
+            "    # where possible, the teacher runs once per image;",
+            f"    # `inputs` is then a StoredBatch (no tensor), which only {unpack} unpack",
+        ]
+        code = call("phase.teacher_once", f"{one.name}.teacher", data)
+        lines += [*(first if one is asking[0] else ()), *statement("with_teacher = ", code)]
+        data = "with_teacher"
     return lines, data
+
+
+def listed(names: Iterable[str]) -> str:
+    """`model, distill and hint`, each once."""
+    *others, last = dict.fromkeys(names)
+    return f"{', '.join(others)} and {last}" if others else last
 
 
 def _noted(one: Used, values: Values) -> list[str]:
@@ -155,7 +162,10 @@ def _constructor(one: Used, values: Values, teachers: Teachers) -> Code:
     use = one.use
     models = [Item(_model(model, values, teachers), f"{name}=") for name, model in use.models]
     given = zip(values.items(use.call.arguments), use.call.arguments, strict=True)
-    settings = [replace(item, comment=_usual(argument)) for item, argument in given]
+    settings = [
+        replace(item, comment=joined(values.once(one.remark(argument.name)), _usual(argument)))
+        for item, argument in given
+    ]
     return call(values.target(use.call), *_provided(one), *models, *settings)
 
 
@@ -182,13 +192,23 @@ def _model(model: BuildModel | EarlierModel, values: Values, teachers: Teachers)
     return call(function.name, *function.given(values.name))
 
 
-def built_once(techniques: Iterable[Used], values: Values, teachers: Teachers) -> tuple[list[str], Teachers]:
+def built_once(techniques: Sequence[Used], values: Values, teachers: Teachers) -> tuple[list[str], Teachers]:
     """The lines that build models which several techniques of a phase use, and all models with these known."""
     asked = [model for one in techniques for _, model in one.use.models if isinstance(model, BuildModel)]
     shared = [model for at, model in enumerate(asked) if asked.index(model) == at and asked.count(model) > 1]
     named = list(zip(shared, _numbered("teacher", len(shared)), strict=True))
-    built = (statement(f"{name} = ", _model(model, values, teachers)) for model, name in named)
+    built = (
+        statement(f"{name} = ", _model(model, values, teachers), _sharing(model, techniques)) for model, name in named
+    )
     return list(chain.from_iterable(built)), [*named, *teachers]
+
+
+def _sharing(model: BuildModel, techniques: Iterable[Used]) -> str:
+    """Which techniques use a model, and that it runs once for all of them, where it does."""
+    sharing = [one for one in techniques if model in (each for _, each in one.use.models)]
+    sizes = {one.use.call.argument("teacher_size") for one in sharing}
+    runs_once = len(sizes) == 1 and not any(one.use.asks_once or one.use.call.is_user for one in sharing)
+    return f"{listed(one.name for one in sharing)} share it{': it runs once per batch' * runs_once}"
 
 
 def teacher_functions(plan: Plan, values: Values) -> Sequence[tuple[BuildModel, Function]]:

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
-from leaven.plan.plan import Override, Task
+from leaven.plan.plan import Override, Plan
 from leaven.plan.values import (
     Argument,
     ArgValue,
@@ -27,12 +27,13 @@ from leaven.program.names import Names, is_parameter
 class Values:
     """Writes values, and remembers which `arg`s of the recipe and which imports they need."""
 
-    def __init__(self, imports: Imports, names: Names, task: Task) -> None:
+    def __init__(self, imports: Imports, names: Names, plan: Plan) -> None:
         self.imports = imports
         self.names = names
-        self.outputs = task.outputs  # what the program calls the number of outputs
+        self.plan = plan
+        self.outputs = plan.task.outputs  # what the program calls the number of outputs
         self.used_args: set[str] = set()
-        self._task = task.name
+        self._task = plan.task.name
         self._names: set[str] = set()
         self._in_place: Mapping[str, str] = {}
         self._explained: set[str] = set()
@@ -44,6 +45,19 @@ class Values:
             return ""
         self._explained.add(explanation)
         return explanation
+
+    @property
+    def saves(self) -> str:
+        """What the loop over epochs does besides."""
+        often = any(self.plan.checkpoint(name) is not None for name in ("epochs", "steps", "minutes"))
+        return f"saves {'checkpoints, as `checkpoint=` says' if often else 'a checkpoint after each epoch'}"
+
+    @property
+    def keeps(self) -> str:
+        """What the end of an epoch does."""
+        keep = self.plan.checkpoint("keep")
+        kept = {"last": "", "all": ", keeps the weights"}
+        return f"logs{kept.get(str(keep.value) if keep is not None else '', ', keeps the best weights')}"
 
     @contextmanager
     def unexplained(self) -> Iterator[None]:
@@ -148,6 +162,13 @@ class Values:
 
     def call(self, made: Call, *first: Code, **more: Code) -> Code:
         return call(self.target(made), *first, *self.items(made.arguments), **more)
+
+    def cited_call(self, made: Call) -> Code:
+        """A call whose arguments cite their lines, where they are others than its own."""
+        cited = [cite(*each.because) for each in made.arguments]
+        items = zip(self.items(made.arguments), cited, strict=True)
+        own = cite_call(made)
+        return call(self.target(made), *(replace(item, comment=at) if at != own else item for item, at in items))
 
     def target(self, made: Call) -> str:
         if made.is_user:

@@ -83,7 +83,7 @@ def train(
     metrics: task.Metrics,
 ) -> None:
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
-    for epoch in phase.epochs():  # saves checkpoints, after its body
+    for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -91,13 +91,13 @@ def train(
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)  # NaN ends the run
-        phase.end_epoch(task.evaluate(phase.run, model, data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(phase.run, model, data.val, metrics, criterion))  # logs, keeps the best weights
     phase.finish()  # the next phase starts from the last epoch's weights
 
 
 def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.Metrics) -> None:
     """Phase "head" (line 11): solved by L-BFGS; 12,810 of 3,383,818 parameters trainable."""
-    data = data.with_views(2)  # line 13
+    data = data.with_views(2)  # line 13; fixed augmentations of each image; the solver uses all
     phase = run.phase("head", model, data, epochs=1)
     runtime.freeze(model, all_but=["classifier"])  # line 12
     # the frozen layers run once per view of an image: `features` are their stored outputs, `rest` the layers after them
@@ -108,6 +108,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
 
     for epoch in phase.epochs():
         for head in solver.heads():  # from strong to weak L2; the best on val is used
+            # each is a bare linear layer, measured on the head's inputs
             solver.keep_if_best(task.evaluate(run, head, solver.val_features, metrics, criterion))
         loss = solver.load_best()  # into the model; its training loss
         phase.log(loss)
@@ -131,7 +132,8 @@ def train_adapters(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
         dropout=0.1,
         merge=False,
     ).on_model(model)
-    runtime.freeze(model, all_but=["classifier"], keep_dropout=True)  # line 16; adapters stay trainable
+    # line 16; adapters stay trainable; layers frozen only because of an adapter keep their own dropout
+    runtime.freeze(model, all_but=["classifier"], keep_dropout=True)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(  # line 8
         runtime.parameter_groups(
@@ -171,7 +173,7 @@ def main() -> None:
         args,
         seed=0,
         monitor="val.accuracy",
-        epochs=7,  # epochs of all phases, for the time left
+        epochs=7,  # of all phases; only to estimate the time left
         threads=1,  # default: its layers are too small for several
     )
     data = build_data()
@@ -191,4 +193,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited
+    runtime.guard(main)  # failures are reported at their recipe line or, once this file is edited, at its own

@@ -82,7 +82,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     schedule = runtime.step_down(optimizer, every=7 * phase.steps_per_epoch, factor=0.1)  # line 14
     rest, optimizer = phase.setup(rest, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():  # saves checkpoints, after its body
+    for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(features.train):
             loss = criterion(rest(inputs), targets)
             phase.backward(loss)
@@ -90,7 +90,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)  # NaN ends the run
-        phase.end_epoch(task.evaluate(run, rest, features.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(run, rest, features.val, metrics, criterion))  # logs, keeps the best weights
     phase.finish()
 
 
@@ -111,4 +111,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited
+    runtime.guard(main)  # failures are reported at their recipe line or, once this file is edited, at its own

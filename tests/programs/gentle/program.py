@@ -62,7 +62,7 @@ def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.D
     progressive_resizing = techniques.ProgressiveResizing(start=0.5, until=round(0.5 * phase.total_epochs))  # line 11
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():  # saves checkpoints, after its body
+    for epoch in phase.epochs():  # saves a checkpoint after each epoch
         runtime.unfreeze_by_epoch(phase.model, epoch, (1, ["2"]), (2, ["1"]), (3, ["0"]))  # line 9
         progressive_resizing.before_epoch(phase)
         for inputs, targets in phase.batches(data.train):
@@ -73,7 +73,7 @@ def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.D
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)  # NaN ends the run
-        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))  # logs, keeps the best weights
     phase.finish()  # the next phase starts from the last epoch's weights
 
 
@@ -95,7 +95,7 @@ def train_average(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
         lr=0.02,
         start=round(0.5 * phase.total_epochs),
     )
-    model, optimizer = phase.setup(model, optimizer, schedule, swa=swa)  # named arguments have state to resume, too
+    model, optimizer = phase.setup(model, optimizer, schedule, swa=swa)  # by name: what else has state to save
 
     for epoch in phase.epochs():
         runtime.unfreeze_by_epoch(phase.model, epoch, (2, ["1"]))  # line 15
@@ -122,7 +122,7 @@ def main() -> None:
         args,
         seed=0,
         monitor="val.accuracy",
-        epochs=10,  # epochs of all phases, for the time left
+        epochs=10,  # of all phases; only to estimate the time left
         threads=1,  # default: its layers are too small for several
     )
     data = build_data()
@@ -140,4 +140,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited
+    runtime.guard(main)  # failures are reported at their recipe line or, once this file is edited, at its own

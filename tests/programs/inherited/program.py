@@ -64,10 +64,10 @@ def train(
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=args.lr, momentum=0.9, weight_decay=1e-4, nesterov=True)
     schedule = runtime.linear(optimizer, phase.total_steps, warmup_steps=10)  # base.leaven, line 10; option --set
     ema = techniques.Ema(model=model, decay=0.9)  # option --with
-    # devices, precision; an interrupted run resumes here; named arguments have state to resume, too
+    # devices, precision; an interrupted run resumes here; by name: what else has state to save
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
 
-    for epoch in phase.epochs():  # saves checkpoints, after its body
+    for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss / phase.batches_in_step)  # line 6
@@ -79,6 +79,7 @@ def train(
                 ema.after_step(model)
             phase.log(loss)  # NaN ends the run
         averaged = ema.model_for_eval(model)
+        # logs, keeps the best weights
         phase.end_epoch(task.evaluate(run, averaged, data.val, metrics, criterion), weights=averaged)
     ema.at_end(model)
     phase.finish()
@@ -107,4 +108,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited
+    runtime.guard(main)  # failures are reported at their recipe line or, once this file is edited, at its own

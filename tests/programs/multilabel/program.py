@@ -82,7 +82,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     cutmix = techniques.Cutmix(classes=len(data.classes), alpha=0.8, probability=0.5)  # line 8
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():  # saves checkpoints, after its body
+    for epoch in phase.epochs():  # saves checkpoints, as `checkpoint=` says
         for inputs, targets in phase.batches(data.train):
             inputs, targets = cutmix.on_batch(inputs, targets)
             loss = criterion(model(inputs), targets)
@@ -91,7 +91,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)  # NaN ends the run
-        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))  # logs, keeps the weights
     phase.finish()
 
 
@@ -121,4 +121,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited
+    runtime.guard(main)  # failures are reported at their recipe line or, once this file is edited, at its own

@@ -80,7 +80,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     schedule = mine.breathe(optimizer, period=4)  # line 16
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():  # saves checkpoints, after its body
+    for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):
             loss = mine.train_step(model, (inputs, targets), criterion)  # line 20
             phase.backward(loss)
@@ -88,7 +88,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
             optimizer.zero_grad()
             phase.log(loss)  # NaN ends the run
         scores = task.evaluate(run, model, data.val, metrics, criterion)
-        phase.end_epoch(scores)
+        phase.end_epoch(scores)  # logs, keeps the best weights
         schedule.step()
         mine.tell(phase, model, scores)  # line 21
     phase.finish()
@@ -114,4 +114,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited
+    runtime.guard(main)  # failures are reported at their recipe line or, once this file is edited, at its own

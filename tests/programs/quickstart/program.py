@@ -61,7 +61,7 @@ def train(
     metrics: task.Metrics,
 ) -> None:
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
-    for epoch in phase.epochs():  # saves checkpoints, after its body
+    for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -69,7 +69,7 @@ def train(
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)  # NaN ends the run
-        phase.end_epoch(task.evaluate(phase.run, model, data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(phase.run, model, data.val, metrics, criterion))  # logs, keeps the best weights
     phase.finish()  # the next phase starts from the last epoch's weights
 
 
@@ -97,7 +97,7 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=13)  # epochs of all phases, for the time left
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=13)  # of all phases; only to estimate the time left
     data = build_data()
     model = build_model(len(data.classes))
     metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
@@ -113,4 +113,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited
+    runtime.guard(main)  # failures are reported at their recipe line or, once this file is edited, at its own

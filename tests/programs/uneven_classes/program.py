@@ -51,7 +51,12 @@ def build_data() -> runtime.Data:
             T.Normalize([0.485, 0.456, 0.406], [0.229, 0.224, 0.225]),
         ]
     )
-    dataset = runtime.table("birds.csv", image="file", target=task.Label("bird"), on_bad_file="skip")  # line 3
+    dataset = runtime.table(  # line 3
+        "birds.csv",
+        image="file",
+        target=task.Label("bird"),
+        on_bad_file="skip",  # line 7
+    )
     split = runtime.split(dataset, train=70, val=30, seed=7, resplit=True)  # line 4
     return runtime.Data(
         dataset,
@@ -83,7 +88,7 @@ def train(
     metrics: task.Metrics,
 ) -> None:
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
-    for epoch in phase.epochs():  # saves checkpoints, after its body
+    for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)
             phase.backward(loss)
@@ -91,7 +96,7 @@ def train(
             optimizer.zero_grad()
             schedule.step()
             phase.log(loss)  # NaN ends the run
-        phase.end_epoch(task.evaluate(phase.run, model, data.val, metrics, criterion))
+        phase.end_epoch(task.evaluate(phase.run, model, data.val, metrics, criterion))  # logs, keeps the best weights
     phase.finish()  # the next phase starts from the last epoch's weights
 
 
@@ -120,7 +125,7 @@ def train_last_stage(run: runtime.Run, model: nn.Module, data: runtime.Data, met
 
 def main() -> None:
     args = parse_args()
-    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=8)  # epochs of all phases, for the time left
+    run = runtime.Run(args, seed=0, monitor="val.accuracy", epochs=8)  # of all phases; only to estimate the time left
     data = build_data()
     model = build_model(len(data.classes))
     metrics = {  # line 11
@@ -140,4 +145,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    runtime.guard(main)  # reports failures at their lines of the recipe; of this program, once it is edited
+    runtime.guard(main)  # failures are reported at their recipe line or, once this file is edited, at its own

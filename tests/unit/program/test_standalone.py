@@ -426,7 +426,7 @@ def texts(programs: dict[str, Path], tmp_path_factory: pytest.TempPathFactory) -
         test_programs.lay_out_data(place)
         plan = planned(place, "recipe.leaven", test_programs.OPTIONS.get(golden.name))
         if not obstacles(plan):
-            found[f"golden_{golden.name}"] = standalone(plan)
+            found[f"golden_{golden.name}"] = standalone(plan, "standalone.py")
     for name, text in found.items():
         (folder / f"{name}.py").write_text(text)
     return sorted(folder.iterdir())

@@ -352,9 +352,10 @@ def test_layouts_with_splits(tmp_path: Path) -> None:
         runtime.mask_folder(tmp_path / "b")
 
 
-def test_a_batch_without_any_class_has_no_loss_and_no_gradient() -> None:
+@pytest.mark.parametrize("criterion", [nn.CrossEntropyLoss(), runtime.DiceLoss()])
+def test_a_batch_without_any_class_has_no_loss_and_no_gradient(criterion: nn.Module) -> None:
     logits = torch.randn(2, 3, 4, 4, requires_grad=True)
-    loss = PixelLoss(nn.CrossEntropyLoss())(logits, torch.full((2, 4, 4), -100))
+    loss = PixelLoss(criterion)(logits, torch.full((2, 4, 4), -100))
     loss.backward()
     assert loss.item() == 0
     assert logits.grad is not None

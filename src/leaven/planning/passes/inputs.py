@@ -37,7 +37,7 @@ def why_not_stored(phase: TrainPhase, plan: Plan) -> Iterator[str]:
         if use.changes == "input":
             yield f"`{use.name}` changes the images"
         if use.compares_features:
-            yield f"`{use.name}` looks at layers while they run"
+            yield f"layers are read while they run, by `{use.name}`"
 
 
 def own_code_in(plan: Plan, model: BuildModel, phase: TrainPhase | None = None) -> str:

@@ -135,7 +135,7 @@ class DistillFeatures:
         self.teacher_taps.close()
 
     def parameters(self) -> Iterator[nn.Parameter]:
-        """Its own layers, which bring both sides to one width, are trained too."""
+        """Its own layers (hint: 1x1 convolutions, from student to teacher width) are trained too."""
         return self.learnt.parameters()
 
     def state_dict(self) -> dict[str, Any]:

@@ -69,7 +69,7 @@ class Prune:
         report_channels(self.run, text, cost_title(before, after), had, has)
 
     def before_epoch(self, phase: "Phase") -> None:
-        """Prune further; until that is done, no epoch can be the best."""
+        """Prune further, up to epoch `over_epochs`; earlier epochs can't be the best."""
         if self.over_epochs is None:
             return
         epochs = min(self.over_epochs, phase.total_epochs)
