@@ -20,37 +20,6 @@ from leaven.files import sealed
 from leaven.terminal import status_line
 from leaven.terminal.visible import visible
 
-# Bounds and list types of common parameters, by kind of card, which no library's signature gives.
-_FRACTION: dict[str, Any] = {"minimum": 0, "maximum": 1}
-_SIZE: dict[str, Any] = {"minimum": 1, "items": "int"}
-_BOUNDS: dict[str, dict[str, dict[str, Any]]] = {
-    "optimizer": {
-        "lr": {"above": 0},
-        "weight_decay": {"minimum": 0},
-        "momentum": {"minimum": 0},
-        "eps": {"minimum": 0},
-        "betas": {"minimum": 0, "below": 1, "items": "float"},
-    },
-    "transform": {
-        "size": _SIZE,
-        "kernel_size": _SIZE,
-        "p": _FRACTION,
-        "magnitude": {"minimum": 0, "less_than": "num_magnitude_bins"},
-        "num_magnitude_bins": {"minimum": 2},
-        "num_ops": {"minimum": 0},
-        "severity": {"minimum": 1, "maximum": 10},
-        "transforms": {"type": "list", "items": "transform"},
-    },
-    "model": {
-        "in_chans": {"minimum": 1},
-        "img_size": _SIZE,
-        "image_size": _SIZE,
-        "patch_size": _SIZE,
-        **dict.fromkeys(
-            ("drop_rate", "drop_path_rate", "proj_drop_rate", "attn_drop_rate", "pos_drop_rate", "dropout"), _FRACTION
-        ),
-    },
-}
 KINDS = ("model", "optimizer", "schedule", "loss", "transform", "data", "metric")
 
 
@@ -179,17 +148,7 @@ class _CardFile:
         return Card(
             kind=self.kind,
             source=entry["name"].partition(".")[0],
-            parameters=tuple(_with_usual_bounds(self.kind, Parameter(**as_tuples(fields))) for fields in parameters),
+            parameters=tuple(Parameter(**as_tuples(fields)) for fields in parameters),
             traits=BY_KIND[self.kind](**as_tuples(entry.get("traits", {}))),
             **{key: entry[key] for key in ("name", "summary", "target", "friendly", "open_ended") if key in entry},
         )
-
-
-def _with_usual_bounds(kind: str, parameter: Parameter) -> Parameter:
-    """The parameter with the usual bounds of its name in that kind of card."""
-    bounds = _BOUNDS.get(kind, {}).get(parameter.name)
-    if bounds is None:
-        return parameter
-    if bounds.get("items") == "float" and isinstance(parameter.default, tuple):
-        return dataclasses.replace(parameter, **bounds, length=len(parameter.default))
-    return dataclasses.replace(parameter, **bounds)

@@ -7,6 +7,7 @@ reads it.
 
 import json
 import os
+import tomllib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from leaven.survey.signature import Entry, Signature
 
 _REPORTED_EVERY = 10
+_BOUNDS: "dict[str, dict[str, Entry]]" = tomllib.loads(Path(__file__).with_name("bounds.toml").read_text("utf-8"))
 
 
 class CardFile:
@@ -58,7 +60,7 @@ class CardFile:
             "target": target,
             "friendly": spellings[0],
             "summary": summary,
-            "parameters": signature.parameters,
+            "parameters": self._bounded(signature.parameters),
             "open_ended": signature.open_ended,
             "traits": differences(type(traits)(), traits) if traits is not None else {},
         }
@@ -77,7 +79,16 @@ class CardFile:
 
     def share(self, parameters: "list[Entry]") -> int:
         """The number of a signature that several cards refer to."""
-        return self._signatures.setdefault(_text(parameters), len(self._signatures))
+        return self._signatures.setdefault(_text(self._bounded(parameters)), len(self._signatures))
+
+    def _bounded(self, parameters: "Iterable[Entry]") -> "list[Entry]":
+        """Parameters with the usual bounds of their names."""
+        usual = _BOUNDS.get(self.kind, {})
+        bounded = [entry | usual.get(entry["name"], {}) for entry in parameters]
+        for entry in bounded:
+            if entry["name"] in usual and entry.get("items") == "float" and entry.get("default"):
+                entry["length"] = len(entry["default"])
+        return bounded
 
     def write(self, folder: Path) -> None:
         """Writes the file and syncs it to disk."""

@@ -65,7 +65,7 @@ def survey(cards: CardFile) -> None:
 
 def _add_signature(cards: CardFile, card: dict[str, Any], own: Signature, construction: Construction | None) -> None:
     if construction is None:
-        card["parameters"] = own.as_options().parameters
+        card["signature"] = cards.share(own.as_options().parameters)
         card["open_ended"] = own.open_ended
         return
     inner = constructor_signature(construction).without({*_SUPPLIED, *own.names()})
