@@ -28,8 +28,11 @@ def of_column(outputs: Tensor, names: Sequence[str], wanted: str | None) -> Outp
 
 
 def number_of(wanted: str, names: Sequence[str]) -> int:
-    """The number of a name; a Failure for an unknown one."""
+    """The number of a name; `goldfish` is `goldfish, Carassius auratus`, too. A Failure for an unknown one."""
     if wanted in names:
         return names.index(wanted)
-    near = difflib.get_close_matches(wanted, names, n=1) or list(names[:3])
+    having = [at for at, name in enumerate(names) if wanted in name.split(", ")]
+    if len(having) == 1:
+        return having[0]
+    near = [names[at] for at in having] or difflib.get_close_matches(wanted, names, n=1) or list(names[:3])
     raise Failure(f"the model has no output named {wanted}", f"it has {', '.join(near)}")

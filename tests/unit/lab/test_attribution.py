@@ -28,6 +28,7 @@ from leaven.runtime.failures import Failure
 from leaven.tasks import detection, segmentation
 from leaven.tasks.classification import Classes
 from leaven.tasks.detection.target import Categories
+from leaven.tasks.scored import number_of
 from leaven.tasks.segmentation.target import MaskClasses
 from leaven.terminal.colors import painter
 
@@ -163,6 +164,14 @@ def test_a_target_can_be_chosen_and_is_checked(corner: Bundle) -> None:
         attribute(corner, photo, method="magic")
     with pytest.raises(Failure, match="only `grad_cam` takes a layer"):
         attribute(corner, photo, method="occlusion", layer="head")
+
+
+def test_one_of_the_names_of_a_class_is_enough_if_no_other_has_it() -> None:
+    names = ("goldfish, Carassius auratus", "crane", "crane, lifting")
+    assert number_of("goldfish", names) == 0
+    assert number_of("crane", names) == 1
+    with pytest.raises(Failure, match="no output named fish"):
+        number_of("fish", names)
 
 
 def test_grad_cam_takes_a_layer_that_is_a_map(corner: Bundle) -> None:
