@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
 
-    from leaven.bundle import Bundle
+    from leaven.lab.loaded import Loaded
     from leaven.lab.session import Session
     from leaven.language.diagnostics import Diagnostic
     from leaven.language.parser import Parsed
@@ -165,15 +165,15 @@ def open(recipe: str | Path | Source, options: Options | None = None) -> Session
     return Session(make_plan(recipe, options))
 
 
-def load(file: str | Path, *, trust_code: bool = False, device: str = "cpu") -> Bundle:
+def load(file: str | Path, *, trust_code: bool = False, device: str = "cpu") -> Loaded:
     """A trained model: `leaven.load("dogs.bundle")("photo.jpg").label`.
 
     A name in place of a file means a published model: `leaven.load("efficientnet_lite0")`. A run that is not finished
     means its best epoch so far, a checkpoint in its folder its weights.
     """
-    from leaven.runs.models import load_model
+    from leaven.lab.loaded import load
 
-    return load_model(file, trust_code=trust_code, device=device)
+    return load(file, trust_code=trust_code, device=device)
 
 
 def format(recipe: str | Path | Source) -> str:

@@ -96,7 +96,12 @@ def ask(request: Mapping[str, Any], seconds: float = _SECONDS) -> Layers | None:
     answer = model_survey.ask("layers", request, seconds, _DOING)
     if answer is None:
         return None
-    fields: dict[str, Any] = as_tuples(answer)  # its keys are the fields of `Layers`
+    return from_answer(answer)
+
+
+def from_answer(answer: Mapping[str, Any]) -> Layers:
+    """The layers in an answer of the survey, whose keys are the fields of `Layers`."""
+    fields: dict[str, Any] = as_tuples(answer)
     fields["parameters"] = tuple(LayerParameter(*entry) for entry in fields.get("parameters", ()))
     fields["modules"] = tuple(LayerModule(*entry) for entry in fields.get("modules", ()))
     return Layers(**fields)

@@ -5,14 +5,20 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from leaven.lab.answers import predictions as predictions
+    from leaven.lab.attribution import attribute as attribute
+    from leaven.lab.attribution import occlusion as occlusion
     from leaven.lab.curves import smallest_flip as smallest_flip
     from leaven.lab.curves import vary as vary
     from leaven.lab.edits.edited import edit as edit
+    from leaven.lab.inspector import Inspector as Inspector
     from leaven.lab.journal import Journal as Journal
 
 _NAMES = {
+    "Inspector": "leaven.lab.inspector",
     "Journal": "leaven.lab.journal",
+    "attribute": "leaven.lab.attribution",
     "edit": "leaven.lab.edits.edited",
+    "occlusion": "leaven.lab.attribution",
     "predictions": "leaven.lab.answers",
     "smallest_flip": "leaven.lab.curves",
     "vary": "leaven.lab.curves",

@@ -13,6 +13,7 @@ from leaven.formats.target import Target
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.samples import Samples
 from leaven.tasks.reports import finite, percent
+from leaven.tasks.scored import OutputScore
 from leaven.terminal.score_text import score_text
 
 
@@ -215,6 +216,9 @@ class Task(Protocol):
 
     def predictions(self, outputs: Any, target: Any) -> Sequence[Prediction]:
         """The predictions from a batch of outputs."""
+
+    def output_score(self, outputs: Any, target: Any, wanted: str | None) -> OutputScore:
+        """The score that `wanted` names, or that of the answer; `outputs` are those for a batch of one input."""
 
     def row(self, model: nn.Module, image: Any) -> Tensor:
         """Numbers by which a model is recognised: what it computes for an image; a Failure where it can't."""

@@ -9,6 +9,7 @@ from leaven.formats.target import Known, Target
 from leaven.runtime.data.datasets import Dataset, image_folder
 from leaven.runtime.data.model_inputs import ModelInputs, as_batch
 from leaven.runtime.failures import Failure
+from leaven.tasks.scored import OutputScore, of_column
 
 
 def row(model: nn.Module, image: ModelInputs) -> Tensor:
@@ -30,3 +31,8 @@ def exported(model: nn.Module, target: Target) -> nn.Module:
 def folder(path: Path, target: Target, columns: Sequence[str]) -> Dataset:
     """The images that a table in a folder lists with their labels."""
     return image_folder(path, target=Known(target, tuple(columns) or target.columns))
+
+
+def output_score(outputs: Tensor, target: Target, wanted: str | None) -> OutputScore:
+    """The output of a name, before it becomes a probability."""
+    return of_column(outputs, target.names, wanted)

@@ -19,12 +19,12 @@ from leaven.tasks.classification.target import Classes, listed
 from leaven.tasks.guesses import MostFrequentClass
 from leaven.tasks.protocol import Description
 from leaven.tasks.reports import names_on_card
-from leaven.tasks.rows import exported, row, row_size
+from leaven.tasks.rows import exported, output_score, row, row_size
 from leaven.tasks.scoring import Evaluate, Judgement, Mean, Metrics
 
 __all__ = [
     "Evaluation", "F1Of", "Mean", "Metrics", "PrecisionOf", "Prediction", "RecallOf", "Samples", "Tally", "describe",
-    "evaluate", "exported", "folder", "match_outputs", "predictions", "row", "row_size",
+    "evaluate", "exported", "folder", "match_outputs", "output_score", "predictions", "row", "row_size",
 ]  # fmt: skip
 
 

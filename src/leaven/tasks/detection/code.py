@@ -1,12 +1,15 @@
 """The code of detection: what needs torch."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
+from torchvision.ops import box_iou
 
 from leaven.runtime.data.annotated import annotated_folder
 from leaven.runtime.data.datasets import Dataset
@@ -15,15 +18,16 @@ from leaven.tasks.detection.evaluation import Evaluation, Tally
 from leaven.tasks.detection.heads import fit_head, row, row_size
 from leaven.tasks.detection.metrics import MeanAP, evaluate
 from leaven.tasks.detection.prediction import Detection, Prediction, predictions
-from leaven.tasks.detection.samples import Samples
+from leaven.tasks.detection.samples import FIRST, Samples
 from leaven.tasks.detection.target import Categories
 from leaven.tasks.protocol import Description
 from leaven.tasks.reports import names_on_card
+from leaven.tasks.scored import OutputScore, number_of
 from leaven.tasks.scoring import Mean, Metrics
 
 __all__ = [
     "Detection", "Evaluation", "Mean", "MeanAP", "Metrics", "Prediction", "Samples", "Tally", "describe", "evaluate",
-    "exported", "fit_head", "folder", "predictions", "row", "row_size",
+    "exported", "fit_head", "folder", "output_score", "predictions", "row", "row_size",
 ]  # fmt: skip
 
 
@@ -60,3 +64,36 @@ def describe(target: Any, inputs: str) -> Description:
         outputs_name="objects",
         example=".counts",
     )
+
+
+def output_score(outputs: Sequence[Mapping[str, Tensor]], target: Categories, wanted: str | None) -> OutputScore:
+    """The score of one box: `cat` is the most certain cat, `cat 2` the next; by default the most certain object."""
+    labels = outputs[0]["labels"]
+    category, number = _wanted_box(wanted, target)
+    found = torch.arange(len(labels)) if category is None else (labels == category + FIRST).nonzero().flatten().cpu()
+    ranked = found[outputs[0]["scores"].detach().cpu()[found].argsort(descending=True)]
+    if number > len(ranked):
+        raise Failure(f"the model finds {f'no {wanted}' if wanted is not None else 'no object'} in the image")
+    at = ranked[number - 1]
+    label = int(labels[at])
+    name = target.names[label - FIRST] + (f" {number}" if number > 1 else "")
+    return OutputScore(name, partial(_box_scores, label, outputs[0]["boxes"][at].detach()))
+
+
+def _wanted_box(wanted: str | None, target: Categories) -> tuple[int | None, int]:
+    """The category of a box, and its place among those of this category."""
+    if wanted is None or wanted in target.names:
+        return (None if wanted is None else target.names.index(wanted)), 1
+    name, _, number = wanted.rpartition(" ")
+    is_numbered = number.isdecimal() and int(number) > 0
+    return number_of(name if is_numbered else wanted, target.names), int(number) if is_numbered else 1
+
+
+def _box_scores(label: int, box: Tensor, outputs: Sequence[Mapping[str, Tensor]]) -> Tensor:
+    """For each image the score of the box of this category that overlaps most, less where it overlaps less."""
+    scores = []
+    for one in outputs:
+        overlap = box_iou(one["boxes"].detach(), box[None])[:, 0] * (one["labels"] == label)
+        products = one["scores"] * overlap
+        scores.append(products.amax() if len(products) else products.sum())
+    return torch.stack(scores)

@@ -11,12 +11,12 @@ from leaven.tasks.multilabel.prediction import Prediction, predictions
 from leaven.tasks.multilabel.target import LabelSet
 from leaven.tasks.protocol import Description
 from leaven.tasks.reports import names_on_card
-from leaven.tasks.rows import exported, folder, row, row_size
+from leaven.tasks.rows import exported, folder, output_score, row, row_size
 from leaven.tasks.scoring import Evaluate, Judgement, Mean, Metrics
 
 __all__ = [
     "Evaluation", "Mean", "Metrics", "Prediction", "Samples", "Tally", "describe", "evaluate", "exported", "folder",
-    "predictions", "row", "row_size",
+    "output_score", "predictions", "row", "row_size",
 ]  # fmt: skip
 
 

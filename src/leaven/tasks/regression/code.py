@@ -12,13 +12,13 @@ from leaven.tasks.protocol import Description
 from leaven.tasks.regression.evaluation import Evaluation, Tally
 from leaven.tasks.regression.prediction import Prediction, in_units, predictions
 from leaven.tasks.regression.target import Quantities
-from leaven.tasks.rows import folder, row, row_size
+from leaven.tasks.rows import folder, output_score, row, row_size
 from leaven.tasks.scoring import Evaluate, Judgement, Mean, Metrics
 from leaven.terminal.visible import as_code, in_markdown, visible
 
 __all__ = [
     "Evaluation", "Mean", "Metrics", "Prediction", "Samples", "Tally", "describe", "evaluate", "exported", "folder",
-    "predictions", "row", "row_size",
+    "output_score", "predictions", "row", "row_size",
 ]  # fmt: skip
 
 

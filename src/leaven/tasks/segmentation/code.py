@@ -18,17 +18,18 @@ from leaven.runtime.failures import Failure
 from leaven.tasks.guesses import MostFrequentPixel
 from leaven.tasks.protocol import Description
 from leaven.tasks.reports import names_on_card
+from leaven.tasks.scored import OutputScore, number_of
 from leaven.tasks.scoring import Criterion, Evaluate, Judgement, Mean, Metrics
 from leaven.tasks.segmentation.decoder import add_decoder
 from leaven.tasks.segmentation.evaluation import Evaluation, Tally
 from leaven.tasks.segmentation.masks import as_moved, as_target, largest_shares, read_mask
-from leaven.tasks.segmentation.overlay import overlay
+from leaven.tasks.segmentation.overlay import overlay, unmarked
 from leaven.tasks.segmentation.prediction import Prediction, predictions
 from leaven.tasks.segmentation.target import MaskClasses
 
 __all__ = [
     "Evaluation", "Mean", "Metrics", "PixelLoss", "Prediction", "Samples", "Tally", "add_decoder", "describe",
-    "evaluate", "exported", "fit_head", "folder", "predictions", "row", "row_size",
+    "evaluate", "exported", "fit_head", "folder", "output_score", "predictions", "row", "row_size",
 ]  # fmt: skip
 
 AUXILIARY = 0.4  # of the loss of the auxiliary output
@@ -166,3 +167,15 @@ def describe(target: MaskClasses, inputs: str) -> Description:
         outputs=names_on_card(target.names),
         example=".shares",
     )
+
+
+def output_score(outputs: Any, target: MaskClasses, wanted: str | None) -> OutputScore:
+    """The mean logit of a class over the pixels of the first image that have it; by default of the largest class."""
+    classes = logits_of(outputs)[0].argmax(dim=0)
+    counts = classes.flatten().bincount(minlength=len(target.names))
+    counts[: unmarked(target)] = 0  # the background, where there is anything else
+    at = int(counts.argmax()) if wanted is None else number_of(wanted, target.names)
+    pixels = classes == at
+    if not pixels.any():
+        raise Failure(f"no pixel has the class {target.names[at]}")
+    return OutputScore(target.names[at], lambda found: logits_of(found)[:, at, pixels].mean(dim=1))
