@@ -45,6 +45,8 @@ class Measured:
 class Evaluation(protocol.Evaluation):
     """The pixels of all images by actual and predicted class."""
 
+    graded_by = "1 − IoU"
+
     target: MaskClasses
     matrix: np.ndarray
     images: tuple[Measured, ...]
@@ -104,6 +106,9 @@ class Evaluation(protocol.Evaluation):
         actual, predicted = (", ".join(largest_shares(mask, self.target.names)) for mask in masks)
         draw = partial(image.drawn, target=self.target)
         return Case(at, image.file, actual, predicted, f"IoU {image.iou:.3f}", image.iou > 0.5, draw)
+
+    def error(self, at: int) -> float:
+        return 1 - self.images[at].iou
 
     def wrong(self) -> list[dict[str, str]]:
         """All images: hardly any is right in every pixel."""
