@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from leaven.lab.answers import predictions as predictions
+    from leaven.lab.comparison.comparing import compare as compare
     from leaven.lab.curves import smallest_flip as smallest_flip
     from leaven.lab.curves import vary as vary
     from leaven.lab.edits.edited import edit as edit
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "Journal": "leaven.lab.journal",
+    "compare": "leaven.lab.comparison.comparing",
     "edit": "leaven.lab.edits.edited",
     "predictions": "leaven.lab.answers",
     "smallest_flip": "leaven.lab.curves",
