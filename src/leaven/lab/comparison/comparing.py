@@ -158,7 +158,13 @@ def _taken_apart(a: Subject, b: Subject) -> Comparison:
         times = latencies(first, second)
         costs = (replace(costs[0], milliseconds=times[0]), replace(costs[1], milliseconds=times[1]))
     layers = aligned_layers(parts[0].layers, parts[1].layers)
-    return Comparison(a.name, b.name, None, None, None, _differences(a, b), costs, layers)
+    return Comparison(_named(a), _named(b), None, None, None, _differences(a, b), costs, layers)
+
+
+def _named(subject: Subject) -> str:
+    """Its name; the folder of the run where that of several runs is given, which means the newest."""
+    is_folder = subject.run is not None and Path(subject.name).is_dir()
+    return os.fspath(subject.run) if is_folder and subject.run is not None else subject.name
 
 
 def _differences(a: Subject, b: Subject) -> tuple[Difference, ...]:
