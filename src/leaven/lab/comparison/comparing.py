@@ -130,7 +130,17 @@ def _results(
         help = f" ({failure.help})" if failure.help else ""
         return None, None, (f"answers are not compared: {failure.headline}{help}",)
     test = pair(*found)
-    return (found, None, (test,)) if isinstance(test, str) else (found, test, ())
+    if isinstance(test, str):
+        return found, None, (test,)
+    return found, test, _doubts(a, b, data)
+
+
+def _doubts(a: Subject, b: Subject, data: Any) -> tuple[str, ...]:
+    """That a model of unknown training may know the samples that the run of the other kept for testing."""
+    if data is not None or (a.run is None) == (b.run is None):
+        return ()
+    owner, other = ("A", "B") if a.run is not None else ("B", "A")
+    return (f"the samples are those that {owner} kept for testing; {other} may have been trained on them",)
 
 
 def _by_seeds(a: Word, b: Word, split: SplitName | None, *, trust_code: bool) -> Comparison:

@@ -108,7 +108,9 @@ class Evaluation(protocol.Evaluation):
         return Case(at, image.file, actual, predicted, f"IoU {image.iou:.3f}", image.iou > 0.5, draw)
 
     def error(self, at: int) -> float:
-        return 1 - self.images[at].iou
+        """1 − IoU; nothing is wrong where no pixel is labelled."""
+        iou = self.images[at].iou
+        return 0.0 if math.isnan(iou) else 1 - iou
 
     def wrong(self) -> list[dict[str, str]]:
         """All images: hardly any is right in every pixel."""

@@ -88,6 +88,15 @@ def test_names_of_classes_and_files_do_not_command_the_terminal(tmp_path: Path) 
     assert "\x1b" not in repr(found)
 
 
+def test_texts_are_compared_alike(reviews_file: Path) -> None:
+    data = [("a good film", "good"), ("a bad film", "bad"), ("a good film", "bad")]
+    found = compare(reviews_file, reviews_file, data=data)
+    assert found.measured is not None
+    assert found.measured[0].inputs == "texts"
+    assert set(found.measured[0].errors) == {"a good film", "a bad film", "a good film (2)"}
+    assert (found.costs[0].flops or 0) > 0
+
+
 def test_the_command_prints_the_result_or_json(
     colours_file: Path, make_colours: Callable[..., Path], colours_folder: Path
 ) -> None:
@@ -128,6 +137,11 @@ def test_runs_are_compared_on_what_they_kept_for_testing(tmp_path: Path) -> None
     assert [(one.what, one.a, one.b) for one in found.differences] == [("seed", "1", "2")]
     assert compare(a, other).words.startswith("not paired: the samples differ")
     assert compare(a, b / "model.bundle").paired == found.paired
+    alone = tmp_path / "alone.bundle"
+    alone.write_bytes((b / "model.bundle").read_bytes())
+    unknown = compare(a, alone)
+    assert unknown.paired == found.paired
+    assert unknown.notes == ("the samples are those that A kept for testing; B may have been trained on them",)
     groups = compare(a.parent, b.parent, seeds=True)
     assert groups.words == ONE_SEED
     assert groups.differences == ()
