@@ -150,11 +150,15 @@ def _by_seeds(a: Word, b: Word, split: SplitName | None, *, trust_code: bool) ->
     every = [each for one in results for each in one.values()]
     if len({(each.task, each.graded_by) for each in every}) > 1:
         raise Failure("the runs have different tasks, so their results can't be compared")
+    are_same = len({(frozenset(each.errors), each.data) for each in every}) == 1
+    notes = () if are_same else ("the runs were not all measured on the same samples",)
     step = 0.0 if every[0].graded_by else 1 / min(len(each.errors) for each in every)
     errors = [{seed: each.mean_error for seed, each in one.items()} for one in results]
     first = _taken_apart(*(Subject(next(iter(one.values())), trust_code=trust_code) for one in runs))
     unequal = tuple(each for each in first.differences if each.what != "seed")
-    return replace(first, a=names[0], b=names[1], seeds=SeedTest(errors[0], errors[1], step), differences=unequal)
+    return replace(
+        first, a=names[0], b=names[1], seeds=SeedTest(errors[0], errors[1], step), differences=unequal, notes=notes
+    )
 
 
 # -- what differs

@@ -144,6 +144,8 @@ def test_runs_are_compared_on_what_they_kept_for_testing(tmp_path: Path) -> None
     assert unknown.notes == ("the samples are those that A kept for testing; B may have been trained on them",)
     groups = compare(a.parent, b.parent, seeds=True)
     assert groups.words == ONE_SEED
-    assert groups.differences == ()
+    assert (groups.differences, groups.notes) == ((), ())
+    apart = compare(a.parent, other.parent, seeds=True)
+    assert apart.notes == ("the runs were not all measured on the same samples",)
     with pytest.raises(Failure, match="no finished runs"):
         compare(tmp_path, b, seeds=True)
