@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from leaven.lab.answers import predictions as predictions
     from leaven.lab.attribution import attribute as attribute
     from leaven.lab.attribution import occlusion as occlusion
+    from leaven.lab.comparison.comparing import compare as compare
     from leaven.lab.curves import smallest_flip as smallest_flip
     from leaven.lab.curves import vary as vary
     from leaven.lab.edits.edited import edit as edit
@@ -17,6 +18,7 @@ _NAMES = {
     "Inspector": "leaven.lab.inspector",
     "Journal": "leaven.lab.journal",
     "attribute": "leaven.lab.attribution",
+    "compare": "leaven.lab.comparison.comparing",
     "edit": "leaven.lab.edits.edited",
     "occlusion": "leaven.lab.attribution",
     "predictions": "leaven.lab.answers",

