@@ -222,7 +222,8 @@ def test_what_moves_is_counted_with_the_adapters() -> None:
     head, extra = 1280 * 10 + 10, 4 * (320 + 1280)
     told = written(LITE + "lora rank=4, on=conv_head\n")
     assert f"{head + extra:,} of {3_383_818 + extra:,} parameters trainable" in told
-    assert 'runtime.freeze(model, all_but=["classifier"], keep_dropout=True)  # line 3' in told
+    assert "# line 3; adapters stay trainable; layers frozen only because of an adapter keep their own dropout" in told
+    assert 'runtime.freeze(model, all_but=["classifier"], keep_dropout=True)' in told
 
 
 def test_small_parts_alone_are_freezes() -> None:
