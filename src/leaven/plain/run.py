@@ -54,6 +54,8 @@ class Phase:
 
     batch = 0  # of the current epoch
     can_be_best = True  # a technique may rule out the current epoch
+    monitor = ""  # the score by which techniques compare epochs
+    lower_is_better = False
 
     def __init__(self, run: Run, name: str, model: nn.Module, data: Data, *, epochs: int) -> None:
         self.run, self.name, self.model, self.data = run, name, model.to(run.device), data
@@ -74,6 +76,11 @@ class Phase:
     def ends_epoch(self) -> bool:
         """Whether the current batch is the last of its epoch."""
         return self.batch + 1 == self.batches_per_epoch
+
+    def score_of(self, scores: Mapping[str, float]) -> float | None:
+        """The score that decides which epoch is the best, such that higher is better; None where it is not there."""
+        score = scores.get(self.monitor)
+        return -score if score is not None and self.lower_is_better else score
 
     def clip_gradients(self, optimizer: Any, *, max_norm: float) -> None:
         """Scale the gradients down to a norm."""
@@ -115,11 +122,6 @@ class MonitoredPhase(Phase):
     def __init__(self, *args: Any, monitor: str, lower_is_better: bool = False, **named: Any) -> None:
         super().__init__(*args, **named)
         self.monitor, self.lower_is_better = monitor, lower_is_better
-
-    def score_of(self, scores: Mapping[str, float]) -> float | None:
-        """The score that decides which epoch is the best, such that higher is better; None where it is not there."""
-        score = scores.get(self.monitor)
-        return -score if score is not None and self.lower_is_better else score
 
 
 class EarlyStopping:

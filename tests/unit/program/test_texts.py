@@ -73,6 +73,7 @@ class Net(nn.Module):
 def report(phase, model, scores) -> None: ...
 """
 NO_TEXT = {  # what the catalog or the grammar decides: paths of imports, parameters, words with a fixed choice
+    plans.ReadData: ("table",),
     plans.FreezeLayers: ("norms", "dropout"),
     plans.Override: ("hook", "function"),
     plans.ProgramArg: ("name", "type"),
