@@ -198,11 +198,15 @@ def test_a_sweep_as_jobs_comes_to_its_end(project: Path) -> None:
 
 
 def supervisors_of(attempts: Path, prefix: str) -> list[int]:
-    return [
-        pid
-        for pid in supervisors(attempts)
-        if f"/{prefix}" in Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
-    ]
+    return [pid for pid in supervisors(attempts) if f"/{prefix}" in command_of(pid)]
+
+
+def command_of(pid: int) -> str:
+    """The command line of a process; empty if it has ended meanwhile."""
+    try:
+        return Path(f"/proc/{pid}/cmdline").read_bytes().decode(errors="replace")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
 
 
 def epochs_in(run: Path) -> int:
