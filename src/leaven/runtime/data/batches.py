@@ -10,7 +10,7 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
@@ -23,7 +23,7 @@ from leaven.formats.machine import cores
 from leaven.formats.target import BadTarget, Target
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.lengths import grouped_by_length
-from leaven.runtime.data.loading import BatchKey, BatchReader, Decoded, Transform, loader_of, start_loading
+from leaven.runtime.data.loading import BatchKey, BatchReader, Changed, Decoded, Transform, loader_of, start_loading
 from leaven.runtime.data.samples import LABELLED, Samples
 from leaven.runtime.data.shares import batch_sizes, bounds, check_world, share_of
 from leaven.runtime.data.splits import SplitIndices
@@ -69,7 +69,7 @@ class Data:
         self.eval_transform = eval_transform
         self.samples = samples
         self._workers, self._seed, self._sampler, self._on_bad_file = workers, seed, sampler, on_bad_file
-        self._skipped: set[str] = set()
+        self._noted = _Noted()
         self._encoded: dict[int, Decoded] = {}  # by the transform
         self.use_batch_size(batch_size)
 
@@ -92,7 +92,7 @@ class Data:
             return StreamSplit(name, stream, 0 if workers == "auto" else workers)
         skips_bad, decoded = self._on_bad_file == "skip", self._all_at_once(dataset, transform)
         reader = BatchReader(dataset, indices, transform, seed, skips_bad, is_train, self.samples, decoded)
-        return IndexedSplit(name, reader, size, workers, self._sampler, self._skipped)
+        return IndexedSplit(name, reader, size, workers, self._sampler, self._noted)
 
     def _all_at_once(self, dataset: Dataset, transform: Any) -> Decoded | None:
         """All samples after the transform, where it prepares them at once, as a tokenizer does."""
@@ -161,7 +161,12 @@ class Data:
     @property
     def skipped(self) -> tuple[str, ...]:
         """The names of the bad files that were skipped so far."""
-        return tuple(sorted(self._skipped))
+        return tuple(sorted(self._noted.skipped))
+
+    @property
+    def changed_in_workers(self) -> Changed:
+        """The plain state of the user's code that has changed in worker processes so far."""
+        return frozenset(self._noted.changed)
 
     def close(self) -> None:
         """Stop the worker processes."""
@@ -246,7 +251,7 @@ class IndexedSplit:
     batch_size: int
     _workers: int | Literal["auto"]
     _sampler: Sampler
-    _skipped: set[str]
+    _noted: "_Noted"
     views: int = 0  # of every sample, if their number is limited
 
     def __post_init__(self) -> None:
@@ -310,12 +315,12 @@ class IndexedSplit:
                 raise RuntimeError(f"the batches of {self.name} were restarted while they were being read")
             if isinstance(loaded, Failure):
                 raise loaded
-            images, targets, bad = loaded
-            if bad and needs_all:
-                raise Failure(f"{bad[0]} can't be read")
-            self._skipped.update(bad)
-            if len(targets):
-                yield images, targets
+            if loaded.bad and needs_all:
+                raise Failure(f"{loaded.bad[0]} can't be read")
+            self._noted.skipped.update(loaded.bad)
+            self._noted.changed.update(loaded.changed)
+            if len(loaded.targets):
+                yield loaded.inputs, loaded.targets
 
     def with_views(self, count: int) -> "IndexedSplit":
         """The same split with so many augmented views of every sample."""
@@ -399,6 +404,14 @@ class IndexedSplit:
                 kept = {"sampler": self._keys, "persistent_workers": self.workers > 0}
                 self._loader = loader_of(self.reader, self.workers, **kept)
             return start_loading(self._loader)
+
+
+@dataclass
+class _Noted:
+    """What was noticed while samples were loaded, the same for all splits: bad files, and state that has changed."""
+
+    skipped: set[str] = field(default_factory=set)
+    changed: set[tuple[str, str]] = field(default_factory=set)
 
 
 class _Keys:

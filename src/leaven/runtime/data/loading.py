@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cache, cached_property
 from multiprocessing.sharedctypes import RawValue
 from multiprocessing.util import Finalize
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 import torch
@@ -26,9 +26,14 @@ from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.images import NO_FILE
 from leaven.runtime.data.samples import LABELLED, Samples
 from leaven.runtime.failures import BadFile, Failure, unexpected
+from leaven.runtime.model.outside import OutsideState
+from leaven.runtime.model.own_objects import OwnObjects
+from leaven.runtime.model.state import changed_names
 from leaven.runtime.seeding import seed_all
 
 Transform = Callable[..., Any] | None
+OUTSIDE = ""  # the owner of variables of the user's code
+Changed = frozenset[tuple[str, str]]  # the names of plain state that has changed, each after its owner
 _Pair = tuple[tuple[Any, ...], Any]  # what the transforms return, and the value
 _STOPPING = (signal.SIGINT, signal.SIGTERM)
 
@@ -66,6 +71,31 @@ class Decoded(Protocol):
     def load(self, index: int) -> Any: ...
 
 
+class Loaded(NamedTuple):
+    """A batch, with the names of the files that could not be read, and the state that loading has changed in a worker
+    process."""
+
+    inputs: Any
+    targets: Any
+    bad: tuple[str, ...]
+    changed: Changed = frozenset()
+
+
+class StateInWorker:
+    """The plain state of the user's code in a worker process, and how it was before the first batch."""
+
+    def __init__(self, *loading: Any) -> None:
+        self._own, self._outside = OwnObjects(loading), OutsideState()
+        self._before = self._now()
+
+    def changed(self) -> Changed:
+        now = self._now()
+        return frozenset((owner, name) for owner in now for name in changed_names(self._before[owner], now[owner]))
+
+    def _now(self) -> dict[str, dict[str, Any]]:
+        return {"data": self._own.state(), OUTSIDE: self._outside.now()}
+
+
 @dataclass(frozen=True, eq=False)
 class BatchReader(data.Dataset[Any]):
     """Makes whole batches from their keys. A failure is returned, not raised: raised by the training process, it has
@@ -81,9 +111,13 @@ class BatchReader(data.Dataset[Any]):
     decoded: Decoded | None = None
     start: str = field(default_factory=os.getcwd)  # of relative paths
 
-    def __getitem__(self, key: BatchKey) -> tuple[Any, Any, tuple[str, ...]] | Failure:
+    def __getitem__(self, key: BatchKey) -> Loaded | Failure:
+        if get_worker_info() is not None:
+            state = self._state_in_worker  # before the first batch is loaded
+            loaded = self._batch(key)
+            return loaded if isinstance(loaded, Failure) else loaded._replace(changed=state.changed())
         threads = torch.get_num_threads()
-        if threads == 1 or get_worker_info() is not None:  # to set it again costs milliseconds: oneDNN begins anew
+        if threads == 1:  # to set it again costs milliseconds: oneDNN begins anew
             return self._batch(key)
         # one thread, as in a worker: with more, a mean over an image's pixels has other last digits
         torch.set_num_threads(1)
@@ -92,7 +126,11 @@ class BatchReader(data.Dataset[Any]):
         finally:
             torch.set_num_threads(threads)
 
-    def _batch(self, key: BatchKey) -> tuple[Any, Any, tuple[str, ...]] | Failure:
+    @cached_property
+    def _state_in_worker(self) -> StateInWorker:
+        return StateInWorker(self.dataset, self.transform)
+
+    def _batch(self, key: BatchKey) -> Loaded | Failure:
         pairs: list[_Pair] = []
         bad: list[str] = []
         try:
@@ -101,10 +139,10 @@ class BatchReader(data.Dataset[Any]):
             if bad and self.is_train:
                 self._refill(key, pairs, bad)
             if not pairs:
-                return None, (), tuple(bad)
+                return Loaded(None, (), tuple(bad))
             images = self.samples.inputs([image for (image, *_), _ in pairs])
             targets = self.samples.targets([tuple(moved) for (_, *moved), _ in pairs], [value for _, value in pairs])
-            return images, targets, tuple(bad)
+            return Loaded(images, targets, tuple(bad))
         except Failure as failure:
             return failure
 

@@ -56,6 +56,17 @@ def outside_state(model: nn.Module) -> dict[str, Any]:
     return _described(_spaces(model))
 
 
+class OutsideState:
+    """The same without those of a model, asked again and again: modules are looked for once, which takes milliseconds,
+    and what is large is described in part."""
+
+    def __init__(self) -> None:
+        self._spaces = [(label, space) for label, space, _ in _spaces()]
+
+    def now(self) -> dict[str, Any]:
+        return _described(((label, space, _data_in(space)) for label, space in self._spaces), in_part=True)
+
+
 class UserVariables:
     """The variables of the user's code as they are now; without a model, those of the files that a recipe imports."""
 
@@ -144,8 +155,9 @@ def spaces_of(model: nn.Module | None, code: Iterable[Any]) -> Iterator[_Space]:
             yield label, space, {name: each for name, each in _data_in(space).items() if id(each) not in inside}
 
 
-def _described(spaces: Iterable[_Space]) -> dict[str, Any]:
-    return describe({f"{label}.{name}": value for label, _, found in spaces for name, value in found.items()})
+def _described(spaces: Iterable[_Space], *, in_part: bool = False) -> dict[str, Any]:
+    values = {f"{label}.{name}": value for label, _, found in spaces for name, value in found.items()}
+    return describe(values, in_part=in_part)
 
 
 def _owners(model: nn.Module | None, code: Iterable[Any]) -> Iterator[tuple[str, Any]]:

@@ -10,12 +10,14 @@ import enum
 import functools
 import hashlib
 import inspect
+import math
 import random
 import sys
 import types
 import weakref
 from collections import deque
 from collections.abc import Iterator, Mapping
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -37,6 +39,9 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None), range, slice, torch
 _PLAIN_TYPES = frozenset(_PLAIN)  # asked first: nearly all attributes are of these very types
 _GENERATORS = (torch.Generator, random.Random, np.random.Generator, np.random.RandomState)
 _DEEPEST = 100  # nested values
+_LARGE = 1 << 20  # bytes of a tensor or an array
+_SOME = 200  # elements that stand for a large container
+_MOST = 5_000  # values inside of one that are looked at, where a part is enough
 _COUNTING = (
     *(bool, int, float, str, list, tuple, set, frozenset, deque, dict, Iterator, Tensor, np.ndarray),
     *_GENERATORS,
@@ -53,10 +58,11 @@ def has_known_version(module: str) -> bool:
 def own_class(model: nn.Module) -> str:
     """A class in a model that does not come from a library whose version is known; empty where there is none."""
     kinds = dict.fromkeys(type(module) for module in model.modules())
-    return next((name for kind in kinds if (name := _own(kind))), "")
+    return next((name for kind in kinds if (name := own_name(kind))), "")
 
 
-def _own(kind: type) -> str:
+def own_name(kind: type) -> str:
+    """The name of the class that is not of a known library, of a class or of those that it inherits from; or empty."""
     return next((each.__qualname__ for each in kind.__mro__ if not has_known_version(each.__module__)), "")
 
 
@@ -75,43 +81,65 @@ def unsaved_state(owner: Any) -> dict[str, Any]:
     Modules with a `get_extra_state` save their own.
     """
     walk = _Walk(owner if isinstance(owner, nn.Module) else nn.Module())
-    unsaved = _unsaved_of_modules(owner) if isinstance(owner, nn.Module) else _unsaved_of_object(owner)
-    return {name: walk.of_what_can_be_read(value) for name, value in unsaved if _may_count(value)}
+    state = _state_of_modules(owner, is_saved=True) if isinstance(owner, nn.Module) else _state_of_object(owner)
+    return {name: walk.of_what_can_be_read(value) for name, value in state if may_count(value)}
 
 
-def _unsaved_of_modules(model: nn.Module) -> Iterator[tuple[str, Any]]:
+def loose_state(owner: Any) -> dict[str, Any]:
+    """The same of an object of which checkpoints have nothing; what is large is described in part, which is quick."""
+    walk = _Walk(owner if isinstance(owner, nn.Module) else nn.Module(), in_part=True)
+    state = _state_of_modules(owner, is_saved=False) if isinstance(owner, nn.Module) else _state_of_object(owner)
+    return {name: walk.of_what_can_be_read(value) for name, value in state if may_count(value)}
+
+
+def _state_of_modules(model: nn.Module, *, is_saved: bool) -> Iterator[tuple[str, Any]]:
     for path, module in model.named_modules():
-        if _own(type(module)) and type(module).get_extra_state is nn.Module.get_extra_state:
-            buffers = ((name, module._buffers.get(name)) for name in sorted(module._non_persistent_buffers_set))
+        saves_own = is_saved and type(module).get_extra_state is not nn.Module.get_extra_state
+        if own_name(type(module)) and not saves_own:
+            unsaved = module._non_persistent_buffers_set if is_saved else module._buffers
+            buffers = ((name, module._buffers.get(name)) for name in sorted(unsaved))
             for name, value in (*_attributes(module), *buffers):
                 if name not in _OF_TORCH:
                     yield _at(path, name), value
 
 
-def _unsaved_of_object(owner: Any) -> Iterator[tuple[str, Any]]:
+def _state_of_object(owner: Any) -> Iterator[tuple[str, Any]]:
     saved = _OF_OPTIMIZERS if isinstance(owner, torch.optim.Optimizer) else ()
-    if _own(type(owner)):
-        yield from ((name, value) for name, value in getattr(owner, "__dict__", {}).items() if name not in saved)
+    if inspect.isfunction(owner):
+        yield from ((name, content_of(cell)) for name, cell in cells_of(owner).items())
+    elif own_name(type(owner)):
+        for name, value in getattr(owner, "__dict__", {}).items():
+            if name not in saved and not isinstance(getattr(type(owner), name, None), functools.cached_property):
+                yield name, value
 
 
-def _may_count(value: Any) -> bool:
+def may_count(value: Any) -> bool:
+    """Whether a value may be such state, and not an object of a library, which is looked into elsewhere."""
     kind = type(value)
     return isinstance(value, _COUNTING) or (not inspect.isroutine(value) and not has_known_version(kind.__module__))
 
 
 def changed_names(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[str]:
-    """The names of state that has changed, without tensors that were None before: such as a mask, they are built again
-    when they are needed."""
+    """The names of state that has changed, without tensors and files that were None before: such as a mask, they are
+    made again when they are needed."""
     return [name for name in differences(before, now) if name in now and not _is_built(before.get(name), now[name])]
 
 
 def _is_built(before: Any, now: Any) -> bool:
-    return before in (None, repr(None)) and isinstance(now, list) and now[0] in ("tensor", "array")
+    if before not in (None, repr(None)) or not isinstance(now, list):
+        return False
+    return now[0] in ("tensor", "array") or _is_handle(now)
 
 
-def describe(values: Mapping[str, Any]) -> dict[str, Any]:
+def _is_handle(described: Any) -> bool:
+    """Whether an object keeps nothing that Python sees, as an open file does, or only such objects."""
+    is_object = isinstance(described, list) and len(described) == 3 and isinstance(described[2], dict)
+    return is_object and "." in described[0] and all(map(_is_handle, described[2].values()))
+
+
+def describe(values: Mapping[str, Any], *, in_part: bool = False) -> dict[str, Any]:
     """Some values as plain data, as `state_of` describes those of a model; None for what can't be read."""
-    walk = _Walk(nn.Module())
+    walk = _Walk(nn.Module(), in_part=in_part)
     return {name: walk.of_what_can_be_read(value) for name, value in values.items()}
 
 
@@ -155,7 +183,7 @@ class _NotDescribed(Exception):
 class _Walk:
     """Describes objects that refer to each other, each of them once."""
 
-    def __init__(self, model: nn.Module) -> None:
+    def __init__(self, model: nn.Module, *, in_part: bool = False) -> None:
         self.functions: list[tuple[str, Any]] = []
         self.classes: list[type] = []
         self.changing: dict[int, str] = {}  # where objects are that may change, by identity
@@ -163,6 +191,8 @@ class _Walk:
         self._paths = {id(module): path for path, module in self._modules.items()}
         self._seen: dict[int, tuple[int, Any]] = {}  # by identity; the object is held, so that it stays the only one
         self._at = ""
+        self._in_part = in_part
+        self._left = _MOST
         self._depth = 0
         self._of_functions = 0  # nested so deeply: copies share closures
 
@@ -176,6 +206,7 @@ class _Walk:
         return state
 
     def of_what_can_be_read(self, value: Any, otherwise: object = None) -> Any:
+        self._left = _MOST
         try:
             return self.of(value)
         except _NotDescribed:
@@ -185,6 +216,11 @@ class _Walk:
         """One value as plain data."""
         if is_unchanging(value):
             return repr(value)
+        if self._in_part:
+            self._left -= 1
+            if self._left < 0:
+                return "more"
+            value = _part_of(value)
         if isinstance(value, Tensor):
             return _of_tensor(value)
         if (leaf := _of_leaf(value)) is not None:
@@ -244,6 +280,22 @@ class _Walk:
         inside = {**slots, **getattr(value, "__dict__", {})}
         shown = "" if inside or " at 0x" in (text := _text(value)) else text  # an address differs between processes
         return [_name(type(value)), shown, {name: self.of(each) for name, each in inside.items()}]
+
+
+def _part_of(value: Any) -> Any:
+    """A few values that stand for those of a large array or container, with their number; others are as they are."""
+    if isinstance(value, np.memmap):
+        return str(value.filename), value.shape
+    if isinstance(value, Tensor | np.ndarray) and value.nbytes > _LARGE:
+        step = max(1, math.prod(value.shape) // _SOME)
+        changes = value._version if isinstance(value, Tensor) and not value.is_inference() else 0
+        return [changes, tuple(value.shape), value.reshape(-1)[::step]]
+    if not isinstance(value, list | tuple | deque | Mapping | set | frozenset) or len(value) <= _SOME:
+        return value
+    if isinstance(value, set | frozenset):  # in no order
+        return "set", len(value)
+    some = value.items() if isinstance(value, Mapping) else value
+    return [len(value), *islice(some, 0, None, len(value) // _SOME)]
 
 
 def _attributes(module: nn.Module) -> Iterator[tuple[str, Any]]:

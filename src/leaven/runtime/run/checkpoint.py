@@ -59,7 +59,10 @@ class Checkpoint:
             if name == "schedule" and is_longer:
                 state = {**state, **{key: vars(part)[key] for key in _OF_THE_WHOLE_CYCLE if key in vars(part)}}
             part.load_state_dict(state)
-        for line in lost_state_lines(saved.get("unsaved", {})):
+        lost = list(lost_state_lines(saved.get("unsaved", {})))
+        if lost:
+            run.folder.note(lost_state=list(dict.fromkeys((*run.folder.lock.get("lost_state", ()), *lost))))
+        for line in lost:
             run.print(line)
         run.fabric.strategy.precision.load_state_dict(saved["precision"])
         loop.load_state_dict(saved)

@@ -161,9 +161,8 @@ class Phase:
     def restore(self, parts: Mapping[str, Any], optimizer: torch.optim.Optimizer | None = None) -> None:
         """Load the state of an interrupted run into the parts of the phase; without an optimizer, it makes no steps."""
         run = self.run
-        transforms = (self.data.eval_transform, self.data.train_transform)
         loss = parts.get("criterion")
-        run.plain_state.begin_phase(transforms, model=self.model, loss=loss, optimizer=optimizer)
+        run.plain_state.begin_phase(self.data, model=self.model, loss=loss, optimizer=optimizer)
         self.checkpoint.restore(parts)
         splits = [split for split in (self.data.train, self.data.val) if isinstance(split, IndexedSplit)]
         run.folder.note(workers={split.name: split.workers for split in splits})

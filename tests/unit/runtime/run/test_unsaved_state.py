@@ -1,5 +1,6 @@
 """A run that can't be resumed exactly, because user code keeps state that is in no checkpoint, says so."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -97,31 +98,177 @@ def test_a_teacher_that_changes_goes_on_from_there_or_is_named(teacher: str, is_
     assert all(torch.equal(whole[name], resumed[name]) for name in whole) is not is_lost
 
 
-FADING = """
+DATA = """
+import functools
+import numpy as np
+from torch.utils.data import Dataset, IterableDataset, Subset
+from torchvision.transforms import v2
+
+
+class Flat(nn.Sequential):
+    def __init__(self, classes):
+        super().__init__(nn.Flatten(), nn.Linear(64, classes))
+
+
+class Images(Dataset):
+    classes = ["dark", "bright"]
+
+    def __init__(self, size=40):
+        self.targets = [at % 2 for at in range(size)]
+        self.pixels = torch.rand(size, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+        self.file = None
+
+    @functools.cached_property
+    def names(self):
+        return [str(at) for at in range(40)]
+
+    def __len__(self):
+        return len(self.targets)
+
+    def __getitem__(self, index):
+        if self.file is None:
+            self.file = open(__file__)
+        return self.pixels[index] + self.targets[index], int(self.names[index]) % 2
+
+
+class Fading(Images):
+    calls = 0
+
+    def __getitem__(self, index):
+        self.calls += 1
+        return self.pixels[index] * 0.99**self.calls + self.targets[index], self.targets[index]
+
+
+class Drawing(Images):
+    def __init__(self):
+        super().__init__()
+        self.rng = np.random.default_rng(0)
+
+    def __getitem__(self, index):
+        return self.pixels[index] * self.rng.random(dtype="float32"), self.targets[index]
+
+
+def part():
+    return Subset(Fading(), range(36))
+
+
+class Stream(IterableDataset):
+    classes = ["dark", "bright"]
+    epoch = 0
+
+    def __init__(self):
+        self.images = Images()
+
+    def __iter__(self):
+        for index in range(len(self.images)):
+            yield self.images.pixels[index] * 0.5**self.epoch, self.images.targets[index]
+
+
+class Told(Stream):
+    def set_epoch(self, epoch):
+        self.epoch = epoch
+
+
+class Counting(Stream):
+    def __iter__(self):
+        self.epoch += 1
+        return super().__iter__()
+
 
 class Fade:
     def __init__(self):
         self.calls = 1
 
     def __call__(self, image):
-        {count}
-        return image.point(lambda value: value * 0.9**self.calls)
+        self.calls += 1
+        return image * 0.99**self.calls
+
+
+class Still(Fade):
+    def __call__(self, image):
+        return image * 0.9
+
+
+class Sometimes:
+    def __init__(self):
+        self.inside = v2.Compose([v2.RandomApply([Fade()], p=0.9)])
+
+    def __call__(self, image):
+        return self.inside(image)
+
+
+class Closed(Still):
+    def __init__(self):
+        calls = 0
+
+        def fade(image):
+            nonlocal calls
+            calls += 1
+            return image * 0.99**calls
+
+        self.inside = v2.Lambda(fade)
+
+    def __call__(self, image):
+        return self.inside(image)
+
+
+class Buffered(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("calls", torch.zeros(()))
+
+    def forward(self, image):
+        self.calls += 1
+        return image * 0.99**self.calls
+
+
+calls = 0
+
+
+def outside(image):
+    global calls
+    calls += 1
+    return image * 0.99**calls
 """
 OF_DATA = """
 import "mine.py" as mine
-model mine.Saved()
-data  digits() { split train=16 samples, val=10 samples, test=10 samples; train mine.Fade(); workers 0 }
-train epochs=2, batch=8
+model mine.Flat()
+data  mine.{data} {{ split train=80%, val=10%, test=10%; workers {workers}{more} }}
+train epochs=2, batch=16
 """
 
 
-@pytest.mark.parametrize("is_lost", [True, False])
-def test_a_transform_that_counts_is_named(is_lost: bool, tmp_path: Path) -> None:
-    (tmp_path / "mine.py").write_text(CODE + FADING.format(count="self.calls += 1" if is_lost else "pass"))
-    file = at_work.program(tmp_path, OF_DATA)
-    at_work.kill(file, "--devices", "1", at=at_work.Moment(step=3))
-    said = at_work.run(file, "--resume", str(at_work.run_folder(file)), "--train-only").said
-    assert ("Fade.calls of the transforms changed in training, but plain Python state is not saved" in said) is is_lost
+@pytest.mark.parametrize(
+    ("data", "more", "workers", "told"),
+    [
+        ("Fading()", "", 0, "Fading.calls of the data"),
+        ("Fading()", "", 2, "Fading.calls of the data"),
+        ("Images()", "; train mine.Fade()", 2, "Fade.calls of the data"),
+        ("Images()", "; train mine.Still()", 2, ""),
+        ("Counting()", "", 0, "Counting.epoch of the data"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                ("Images()", "; train mine.Still()", 0, ""),
+                ("Images()", "; train mine.Fade()", 0, "Fade.calls of the data"),
+                ("Images()", "; train mine.Sometimes()", 2, "Fade.calls of the data"),
+                ("Images()", "; train mine.Closed()", 0, "Closed.__init__.<locals>.fade.calls of the data"),
+                ("Images()", "; train mine.outside", 2, "mine.calls"),
+                ("Images()", "; train mine.Buffered()", 2, "Buffered.calls of the data"),
+                ("Drawing()", "", 0, "Drawing.rng of the data"),
+                ("part()", "", 2, "Fading.calls of the data"),
+                ("Told()", "", 0, ""),
+                ("Told()", "", 1, ""),
+                ("Counting()", "", 1, ""),
+            ]
+        ),
+    ],
+)
+def test_the_state_of_data_is_named(data: str, more: str, workers: int, told: str, tmp_path: Path) -> None:
+    said = resumed(tmp_path, OF_DATA.format(data=data, workers=workers, more=more), DATA)
+    lost = json.loads((at_work.run_folder(tmp_path / "recipe.py") / "lock.json").read_text()).get("lost_state", [])
+    assert lost == [line for line in said.splitlines() if "changed in training" in line]
+    assert [line.partition(" changed in training")[0] for line in lost] == [told] * bool(told)
 
 
 LOSSES = """
@@ -187,9 +334,9 @@ train epochs=2, batch=8
 """
 
 
-def resumed(folder: Path, recipe: str) -> str:
+def resumed(folder: Path, recipe: str, code: str = LOSSES) -> str:
     """What a run says that was killed and is resumed; its weights are those of a whole run, unless it says more."""
-    (folder / "mine.py").write_text(f"import types\n{CODE}{LOSSES}")
+    (folder / "mine.py").write_text(f"import types\n{CODE}{code}")
     file = at_work.program(folder, recipe)
     at_work.run(file, "--output", "whole", "--devices", "1", "--train-only")
     at_work.kill(file, "--devices", "1", at=at_work.Moment(step=3))
