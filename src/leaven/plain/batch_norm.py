@@ -5,6 +5,7 @@ from torch import nn
 
 from leaven.plain.batches import Split
 from leaven.plain.run import Phase
+from leaven.runtime.model.modes import evaluating
 
 
 @torch.no_grad()
@@ -15,15 +16,13 @@ def update_batch_norm(averaged: nn.Module, trained: nn.Module, phase: Phase, tra
     norms = [norm for own, norm in found if norm.track_running_stats and own.training]
     if not norms:
         return
-    momenta, modes = [norm.momentum for norm in norms], [(module, module.training) for module in averaged.modules()]
-    averaged.eval()
-    for norm in norms:
-        norm.train()
-        norm.reset_running_stats()
-        norm.momentum = None  # every batch counts the same
-    for inputs, _ in train.batches(phase.epochs_before):
-        averaged(inputs.to(phase.run.device))
+    momenta = [norm.momentum for norm in norms]
+    with evaluating(averaged):
+        for norm in norms:
+            norm.train()
+            norm.reset_running_stats()
+            norm.momentum = None  # every batch counts the same
+        for inputs, _ in train.batches(phase.epochs_before):
+            averaged(inputs.to(phase.run.device))
     for norm, momentum in zip(norms, momenta, strict=True):
         norm.momentum = momentum
-    for module, mode in modes:
-        module.training = mode

@@ -13,7 +13,8 @@ from torch import Tensor
 from torch.utils.data import DataLoader, Dataset, default_collate
 
 from leaven.plain.samples import Samples
-from leaven.plain.seeding import derive_seed, seed_python
+from leaven.plain.seeding import seed_python
+from leaven.runtime.seeding import derive_seed
 
 
 @dataclass

@@ -1,7 +1,6 @@
 """Which parameters are trainable, and which layers stay in evaluation mode: as much as most recipes need."""
 
 from collections.abc import Sequence
-from copy import deepcopy
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -24,13 +23,6 @@ def freeze(model: nn.Module, *, all_but: Sequence[str] = (), only: Sequence[str]
 def unfreeze(model: nn.Module) -> None:
     """Make all parameters trainable."""
     freeze(model, only=[])
-
-
-def frozen_copy(model: nn.Module) -> nn.Module:
-    """A copy of a model that never changes."""
-    copied = deepcopy(model)
-    freeze(copied)
-    return copied
 
 
 def trainable(model: nn.Module) -> list[nn.Parameter]:

@@ -1,7 +1,6 @@
 """Where a model's weights come from, and its head."""
 
 import os
-import random
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,15 +11,14 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import numpy as np
 import torch
 from safetensors.torch import load_file as load_safetensors
 from torch import nn
 
-from leaven.formats.layer_names import is_under
 from leaven.plain.failures import Failure
 from leaven.runtime.model.looking import NotCopied
-from leaven.runtime.model.weights import WRAPPINGS, _bare_name, _fitted, _misfit, _shapes_of, _shrink_like, read_weights
+from leaven.runtime.model.weights import WRAPPINGS, _bare_name, _shrink_like, load_fitting, read_weights
+from leaven.runtime.seeding import generators_kept
 
 
 def import_file(file: str, name: str) -> ModuleType:
@@ -49,17 +47,14 @@ def inside(model: nn.Module) -> nn.Module:
 @contextmanager
 def looking_at(model: nn.Module, *, or_itself: bool = False) -> Iterator[nn.Module]:
     """A copy of a model, or else the model itself if that is allowed; afterwards random numbers go on as before."""
-    states = torch.get_rng_state(), random.getstate(), np.random.get_state()
     try:
         copied = deepcopy(model)
     except Exception as problem:
         if not or_itself:
             raise NotCopied(f"{type(model).__name__} can't be copied: {problem}") from None
         copied = model
-    yield copied
-    torch.set_rng_state(states[0])
-    random.setstate(states[1])
-    np.random.set_state(states[2])
+    with generators_kept():
+        yield copied
 
 
 # -- weights
@@ -101,15 +96,7 @@ def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[s
     wanted = model.state_dict()
     if not there.keys() & wanted.keys() and len(there) == len(wanted):
         there = dict(zip(wanted, there.values(), strict=True))
-    entries = _fitted(there, wanted, new)
-    fresh = [name for name in wanted if is_under(name, new)]
-    missing = [n for n in wanted if n not in entries and n not in fresh and not n.endswith("num_batches_tracked")]
-    unexpected = [name for name in entries if name not in wanted and not is_under(name, new)]
-    both = [name for name in wanted if name in entries and name not in fresh]
-    misshapen = [_shapes_of(n, entries[n], wanted[n]) for n in both if entries[n].shape != wanted[n].shape]
-    if missing or unexpected or misshapen:
-        raise _misfit(os.fspath(file), missing, unexpected, misshapen)
-    model.load_state_dict({name: entries[name] for name in both}, strict=False)
+    load_fitting(model, file, there, new)
 
 
 # -- heads

@@ -14,8 +14,8 @@ from tqdm import tqdm
 
 from leaven.plain.batches import Data
 from leaven.plain.failures import visible
-from leaven.plain.seeding import derive_seed
 from leaven.runtime.run.optimizer_state import load_optimizer_state, optimizer_state_of
+from leaven.runtime.seeding import derive_seed
 
 
 class Run:

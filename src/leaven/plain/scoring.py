@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from leaven.plain.batches import Split
 from leaven.plain.run import Run
+from leaven.runtime.model.modes import evaluating
 
 
 @torch.no_grad()
@@ -47,24 +48,21 @@ def evaluate_by(
 ) -> dict[str, float]:
     """The loss and the metrics of a model over one split. Metrics compare what `measured` makes of a batch; with
     `is_exact`, they add up 64-bit numbers."""
-    modes = [(module, module.training) for module in model.modules()]
-    model.eval()
     loss = count = 0.0
     metrics = {name: metric.clone() for name, metric in metrics.items()}
     for metric in metrics.values():
         metric.set_dtype(torch.float64 if is_exact else torch.float32)
-    for inputs, targets in split.batches():
-        inputs, targets = inputs.to(run.device), targets.to(run.device)
-        outputs = step(model, (inputs, targets))
-        if criterion is not None:
-            loss += criterion(outputs, targets).item() * len(targets)
-        count += len(targets)
-        outputs = outputs.cpu() if isinstance(outputs, Tensor) else outputs  # not every device has 64 bits
-        compared = [each.cpu() for each in measured(outputs, targets.cpu())]
-        for metric in metrics.values():
-            metric.update(*compared)
-    for module, mode in modes:  # frozen layers are in evaluation mode during training too
-        module.training = mode
+    with evaluating(model):
+        for inputs, targets in split.batches():
+            inputs, targets = inputs.to(run.device), targets.to(run.device)
+            outputs = step(model, (inputs, targets))
+            if criterion is not None:
+                loss += criterion(outputs, targets).item() * len(targets)
+            count += len(targets)
+            outputs = outputs.cpu() if isinstance(outputs, Tensor) else outputs  # not every device has 64 bits
+            compared = [each.cpu() for each in measured(outputs, targets.cpu())]
+            for metric in metrics.values():
+                metric.update(*compared)
     scores = {name: float(metric.compute()) for name, metric in metrics.items()} if count else {}
     if criterion is not None and count:
         scores = {"loss": loss / count, **scores}

@@ -7,8 +7,8 @@ import torch
 
 from leaven.formats.split_sizes import Share, split_sizes
 from leaven.plain.samples import Samples
-from leaven.plain.seeding import derive_seed
 from leaven.runtime.data.splits import EMPTY, stratified
+from leaven.runtime.seeding import derive_seed
 
 
 def split_samples(samples: Samples, *, val: float, test: float, seed: int) -> dict[str, np.ndarray]:

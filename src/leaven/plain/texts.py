@@ -16,10 +16,10 @@ from leaven.formats.text_models import longest_input
 from leaven.formats.texts import parts_of, text_fault
 from leaven.plain.batches import CollatingSplit, Unreadable, balanced_order, in_full_batches
 from leaven.plain.samples import Samples, predefined_in
-from leaven.plain.seeding import derive_seed
 from leaven.plain.tables import Cells, ReadRows, table_cells, tables_of
 from leaven.runtime.data.lengths import grouped_by_length
 from leaven.runtime.model.text import _initialise_head
+from leaven.runtime.seeding import derive_seed
 
 TEXT_ENDINGS = (".txt", ".text", ".md")
 

@@ -108,7 +108,7 @@ class _Copying:
         uses = self._uses.setdefault(found.module, {})
         for name in sorted(_names_used(tree)):
             if name in module.definitions:
-                self.add(module.definitions[name])
+                self.add(find(f"{module.name}.{name}", self._without))
             elif (imported := module.imports.get(name)) is not None:
                 if imported[0].partition(".")[0] == "leaven":
                     used = find(".".join(imported), self._without)

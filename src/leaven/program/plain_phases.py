@@ -133,7 +133,7 @@ def _loop(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> lis
 
 def _batch(phase: TrainPhase, techniques: list[Used], values: PlainValues) -> list[str]:
     """What happens to one batch; what is drawn in it depends on nothing that was drawn before."""
-    seed = values.plain("seeding", "derive_seed")
+    seed = values.imports.use("leaven.runtime.seeding.derive_seed")
     lines = [f"torch.manual_seed({seed}(run.seed, epochs_done, batch, 0))  # 0: the rank"]
     if phase.accumulate is not None or any(one.is_in_loop for one in techniques) or values.plan.user_modules:
         lines.insert(0, "phase.batch = batch")
@@ -267,7 +267,7 @@ def _end(phase: TrainPhase, values: PlainValues) -> list[str]:
         lines += ["    if stopping.is_over:", *indented(_best(phase), 1)]
     number = plan.phases.index(phase) + 1
     if plan.user_modules or any(each.steps or not each.trains for each in plan.phases[number:]):
-        seed = call(values.plain("seeding", "derive_seed"), "run.seed", f"-{number}")
+        seed = call(values.imports.use("leaven.runtime.seeding.derive_seed"), "run.seed", f"-{number}")
         values.imports.add("import torch")
         lines += statement("", call("torch.manual_seed", seed), "for what the next phase draws before its first batch")
         lines += [f"    {values.plain('seeding', 'seed_python')}()"] if plan.user_modules else []

@@ -13,15 +13,13 @@ from typing import Any
 import numpy as np
 import torch
 
-_MASK = (1 << 64) - 1
-
 
 def derive_seed(*numbers: int) -> int:
     """One seed made of several numbers (splitmix64), the same on every machine."""
-    state = 0x9E3779B97F4A7C15
+    state, mask = 0x9E3779B97F4A7C15, (1 << 64) - 1
     for number in numbers:
-        state = (state ^ (number & _MASK)) * 0xBF58476D1CE4E5B9 & _MASK
-        state = (state ^ (state >> 27)) * 0x94D049BB133111EB & _MASK
+        state = (state ^ (number & mask)) * 0xBF58476D1CE4E5B9 & mask
+        state = (state ^ (state >> 27)) * 0x94D049BB133111EB & mask
         state ^= state >> 31
     return state & 0x7FFFFFFFFFFFFFFF
 

@@ -62,11 +62,17 @@ def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[s
     if isinstance(file, Starter):
         with _reading(file):
             return load_in_order(model, file, new)
-    source = os.fspath(file)
     with _reading(file):
         there = read_weights(file)
     _shrink_like(model, file, there, new)
-    wanted = model.state_dict()
+    return load_fitting(model, file, there, new)
+
+
+def load_fitting(
+    model: nn.Module, file: str | os.PathLike[str], there: Mapping[str, Tensor], new: Sequence[str]
+) -> Loaded:
+    """Load the entries of a file into a model, by their names, except for what is under the paths in `new`."""
+    source, wanted = os.fspath(file), model.state_dict()
     entries = _fitted(there, wanted, new)
     fresh = [name for name in wanted if is_under(name, new)]
     missing = [n for n in wanted if n not in entries and n not in fresh and not n.endswith("num_batches_tracked")]
