@@ -11,7 +11,7 @@ import os
 import re
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar, get_args
 
 from torch import nn
@@ -117,37 +117,33 @@ class Torchvision(_LibraryModel):
 LIBRARIES: Mapping[str, type[Timm | Torchvision]] = {kind.library: kind for kind in (Timm, Torchvision)}
 
 
+@dataclass
 class Transformers:
     """A model of the transformers library that classifies texts, by its configuration; `head` is as for `Timm`."""
 
-    def __init__(
-        self,
-        name: str,
-        config: Mapping[str, Any],
-        pooling: Pooling = "",
-        head: tuple[str, int] | None = None,
-    ) -> None:
-        self.name = name
-        self.config = plain(config, f"the configuration of {name}")
-        self.pooling = pooling
-        self.head = head
+    name: str
+    config: Mapping[str, Any]
+    pooling: Pooling = ""
+    head: tuple[str, int] | None = None
 
     def describe(self, sources: Sources) -> dict[str, Any]:
-        told = {"by": "transformers", "name": self.name, "config": self.config, "pooling": self.pooling}
+        config = plain(self.config, f"the configuration of {self.name}")
+        told = {"by": "transformers", "name": self.name, "config": config, "pooling": self.pooling}
         return {**told, **_head_data(self.head)}
 
     def build(self, code: Code) -> nn.Module:
         return _with_head(_built(self.name, from_configuration, self.config, self.pooling), self.head)
 
 
+@dataclass
 class Components:
     """Components of Leaven's, one after the other: `Components([("Conv", {"in_channels": 1, "channels": 32}), …])`."""
 
-    def __init__(self, parts: Sequence[tuple[str, Mapping[str, Any]]]) -> None:
-        self.parts = [(name, plain(arguments, f"the arguments of {name}")) for name, arguments in parts]
+    parts: Sequence[tuple[str, Mapping[str, Any]]]
 
     def describe(self, sources: Sources) -> dict[str, Any]:
-        return {"by": "components", "parts": [[name, arguments] for name, arguments in self.parts]}
+        parts = [[name, plain(arguments, f"the arguments of {name}")] for name, arguments in self.parts]
+        return {"by": "components", "parts": parts}
 
     def build(self, code: Code) -> nn.Module:
         if len(self.parts) > MOST_COMPONENTS:
@@ -155,46 +151,34 @@ class Components:
         return nn.Sequential(*(_built(name, component(name), **arguments) for name, arguments in self.parts))
 
 
+@dataclass
 class Own:
     """A module of the user's: a class or function in a file (or an installed module), and what it is called with.
 
     `head` is as for `Timm`; `reads` are further files that the code reads.
     """
 
-    def __init__(
-        self,
-        place: str | os.PathLike[str],
-        name: str,
-        arguments: Mapping[str, Any] | None = None,
-        head: tuple[str, int] | None = None,
-        reads: Sequence[str] = (),
-    ) -> None:
-        self.place = os.fspath(place)
-        self.name = name
-        self.reads = reads
-        given = {
-            key: {_NAMESPACE: vars(value)} if isinstance(value, argparse.Namespace) else value
-            for key, value in (arguments or {}).items()
-        }
-        self.arguments = plain(given, f"the arguments of {name}")
-        self.head = (str(head[0]), int(head[1])) if head is not None else None
+    place: str | os.PathLike[str]
+    name: str
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    head: tuple[str, int] | None = None
+    reads: Sequence[str] = ()
 
     @property
     def is_installed(self) -> bool:
         """Whether the place is an installed module rather than a file."""
-        return not self.place.endswith(".py")
+        return not os.fspath(self.place).endswith(".py")
 
     def describe(self, sources: Sources) -> dict[str, Any]:
-        place = self.place if self.is_installed else sources.add(self.place)
+        place = os.fspath(self.place) if self.is_installed else sources.add(os.fspath(self.place))
         for file in self.reads:
             sources.add_beside(file)
-        return {
-            "by": "own",
-            "place": place,
-            "name": self.name,
-            "arguments": self.arguments,
-            **_head_data(self.head),
+        given = {
+            key: {_NAMESPACE: vars(value)} if isinstance(value, argparse.Namespace) else value
+            for key, value in self.arguments.items()
         }
+        arguments = plain(given, f"the arguments of {self.name}")
+        return {"by": "own", "place": place, "name": self.name, "arguments": arguments, **_head_data(self.head)}
 
     def build(self, code: Code) -> nn.Module:
         make = code.find({"module" if self.is_installed else "file": self.place, "name": self.name})

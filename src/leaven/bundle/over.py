@@ -126,9 +126,9 @@ def _published(data: Mapping[str, Any], builder: BuiltBy, code: Code, file: Path
     if isinstance(builder, Transformers):
         return dict(published_model(str(place), builder.config, builder.pooling).state_dict())
     model = builder.build(code)
-    loaded = load_weights(model, place, new=[str(path) for path in data["new"]])
+    filled = load_weights(model, place, new=[str(path) for path in data["new"]])
     state = model.state_dict()
-    return {name: state[name] for name in loaded.filled}
+    return {name: state[name] for name in filled}
 
 
 def _found(place: str, bundle: Path) -> Path:

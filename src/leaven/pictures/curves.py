@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from itertools import groupby
 from typing import Any
 
-from leaven.pictures.figure import BLUE, COLORS, GREY, ORANGE, drawing, png
+from leaven.pictures.figure import BLUE, COLORS, GREY, ORANGE, panels, png
 from leaven.terminal.score_text import score_text
 
 MOST_METRICS = 8
@@ -20,15 +20,10 @@ def draw_curves(rows: Rows, names: Sequence[str], best: Mapping[str, int]) -> by
     """One panel for the losses and one per metric, by epochs counted over all phases; `best` has one of each phase."""
     losses = [name for name in names if name in _LOSSES]
     metrics = [name for name in names if name not in _LOSSES][:MOST_METRICS]
-    panels = [*([losses] if losses else []), *([name] for name in metrics)]
-    across = min(len(panels), _COLUMNS)
-    down = math.ceil(len(panels) / across)
-    with drawing(max(4.4 * across, 5.5), 3.2 * down) as figure:
-        grid = figure.subplots(down, across, squeeze=False).ravel()
-        for axes, panel in zip(grid, panels, strict=False):
+    shown = [*([losses] if losses else []), *([name] for name in metrics)]
+    with panels(len(shown), _COLUMNS, 4.4 if len(shown) > 1 else 5.5, 3.2) as (figure, grid):
+        for axes, panel in zip(grid, shown, strict=True):
             _draw_panel(axes, rows, panel, best)
-        for axes in grid[len(panels) :]:
-            axes.set_axis_off()
         return png(figure)
 
 

@@ -11,6 +11,7 @@ made without pyplot, so no window is opened, and the backend that the user's own
 
 import io
 import logging
+import math
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -97,6 +98,18 @@ def drawing(width: float, height: float) -> Iterator[Any]:
         )
         warnings.filterwarnings("ignore", message="Glyph")  # a letter that no font has is drawn as a box
         yield figures.Figure(figsize=(width, height), dpi=DPI)
+
+
+@contextmanager
+def panels(count: int, across: int, width: float, height: float) -> Iterator[tuple[Any, list[Any]]]:
+    """A figure with so many panels of a size in inches, and their axes; at most so many are beside each other."""
+    across = min(count, across)
+    down = math.ceil(count / across)
+    with drawing(width * across, height * down) as figure:
+        grid = list(figure.subplots(down, across, squeeze=False).ravel())
+        for axes in grid[count:]:
+            axes.set_axis_off()
+        yield figure, grid[:count]
 
 
 def save(figure: Any, file: Path) -> None:

@@ -1,11 +1,10 @@
 """Actual numbers against predicted ones."""
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
 from leaven.pictures.captions import cut
-from leaven.pictures.figure import BLUE, GREY, drawing, png
+from leaven.pictures.figure import BLUE, GREY, panels, png
 
 MOST = 12  # panels
 _ACROSS = 3
@@ -14,14 +13,9 @@ _ACROSS = 3
 def draw_scatter(pairs: Mapping[str, tuple[Any, Any]]) -> bytes:
     """A panel for each number, with the line on which predictions would be right; of very many numbers, the first."""
     shown = list(pairs.items())[:MOST]
-    across = min(len(shown), _ACROSS)
-    down = math.ceil(len(shown) / across)
-    with drawing(3.6 * across, 3.6 * down) as figure:
-        grid = figure.subplots(down, across, squeeze=False).ravel()
-        for axes, (name, (actual, predicted)) in zip(grid, shown, strict=False):
+    with panels(len(shown), _ACROSS, 3.6, 3.6) as (figure, grid):
+        for axes, (name, (actual, predicted)) in zip(grid, shown, strict=True):
             _draw_panel(axes, cut(name, 36), actual, predicted)
-        for axes in grid[len(shown) :]:
-            axes.set_axis_off()
         return png(figure)
 
 

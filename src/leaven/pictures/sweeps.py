@@ -1,11 +1,10 @@
 """Curves of what models answer while an input is changed more and more, with the points where an answer flips."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from leaven.pictures.captions import cut
-from leaven.pictures.figure import COLORS, GREY, INK, drawing, png
+from leaven.pictures.figure import COLORS, GREY, INK, panels, png
 
 _ACROSS = 2
 _TITLE = 44  # letters
@@ -19,13 +18,10 @@ class Panel(NamedTuple):
     flips: Sequence[tuple[float, str]]
 
 
-def draw_sweep(panels: Sequence[Panel], values: Sequence[float], axis: str, unit: str, neutral: float | None) -> bytes:
+def draw_sweep(shown: Sequence[Panel], values: Sequence[float], axis: str, unit: str, neutral: float | None) -> bytes:
     """A panel for each model: its numbers over the values of an edit."""
-    across = min(len(panels), _ACROSS)
-    down = math.ceil(len(panels) / across)
-    with drawing(5.6 * across, 3.6 * down) as figure:
-        grid = figure.subplots(down, across, squeeze=False).ravel()
-        for axes, panel in zip(grid, panels, strict=False):
+    with panels(len(shown), _ACROSS, 5.6, 3.6) as (figure, grid):
+        for axes, panel in zip(grid, shown, strict=True):
             for color, (name, numbers) in zip(COLORS, panel.numbers.items(), strict=False):
                 marker = "o" if len(values) <= 40 else ""
                 axes.plot(values, numbers, color=color, marker=marker, markersize=3, label=cut(name, 28))
@@ -40,6 +36,4 @@ def draw_sweep(panels: Sequence[Panel], values: Sequence[float], axis: str, unit
             axes.set_ylabel(unit)
             axes.grid(axis="y")
             axes.legend(loc="best", fontsize=8, frameon=True, framealpha=0.85, edgecolor="none")
-        for axes in grid[len(panels) :]:
-            axes.set_axis_off()
         return png(figure)

@@ -143,11 +143,10 @@ class MostFrequentClass(MeasuredGuess):
         return f" ({int((targets == most).sum()):,} of {len(targets):,} samples are {shown(self.names[most])})"
 
     def all_the_same(self, predicted: Tensor, targets: Tensor) -> str:
-        first = int(predicted[0])
         if not _is_constant(predicted):
             return ""
-        count = int((targets == first).sum())
-        return one_class(self.names[first], count, len(predicted))
+        first = int(predicted[0])
+        return one_class(self.names[first], int((targets == first).sum()), len(predicted))
 
     def _most(self, targets: Tensor) -> int:
         return int(targets.bincount(minlength=len(self.names)).argmax())

@@ -69,17 +69,17 @@ def model_builder(function: Callable[P, nn.Module]) -> Callable[P, nn.Module]:
     @functools.wraps(function)
     def build(*args: P.args, **kwargs: P.kwargs) -> nn.Module:
         given = inspect.signature(function).bind(*args, **kwargs)
-        parsed = [name for name, value in given.arguments.items() if isinstance(value, argparse.Namespace)]
-        read = {name: _Read(**vars(given.arguments[name])) for name in parsed}
-        given.arguments.update(read)
+        parsed = {name: each for name, each in given.arguments.items() if isinstance(each, argparse.Namespace)}
+        read: dict[str, dict[str, Any]] = {name: {} for name in parsed}  # the rest is none of a bundle's business
+        given.arguments.update({name: noting(each, read[name]) for name, each in parsed.items()})
         turns = rank_zero_first() if _loads_weights else nullcontext()  # one process alone builds again for a bundle
         with status_line.doing("building the model…"), turns, _downloading(function):
             model = function(*given.args, **given.kwargs)
         if not isinstance(model, nn.Module):
             name, found = function.__name__, "nothing" if model is None else f"a {type(model).__name__}"
             raise Failure(f"{name} returned {found}, not a model", "end it with `return model`", about=name)
-        known = {name: _used(value) if isinstance(value, _Read) else value for name, value in given.arguments.items()}
-        record(model, function=function, arguments=known)
+        known = {name: argparse.Namespace(**values) for name, values in read.items()}
+        record(model, function=function, arguments={**given.arguments, **known})
         return model
 
     return build
@@ -122,19 +122,18 @@ def without_weights() -> Iterator[None]:
         _loads_weights = before
 
 
-class _Read(argparse.Namespace):
-    """The command line, which notes what is read from it: the rest is none of a bundle's business."""
+def noting(args: argparse.Namespace, read: dict[str, Any]) -> argparse.Namespace:
+    """The same arguments of a program; what is read of them is noted, with its value."""
 
-    def __getattribute__(self, name: str) -> Any:
-        if not name.startswith("_"):
-            object.__getattribute__(self, "__dict__").setdefault("_used", {})[name] = None
-        return object.__getattribute__(self, name)
+    class Noting(argparse.Namespace):
+        def __getattribute__(self, name: str) -> Any:
+            value = object.__getattribute__(self, name)
+            read.update(value if name == "__dict__" else {name: value} if not name.startswith("__") else {})
+            return value
 
-
-def _used(args: _Read) -> argparse.Namespace:
-    """What was read of a command line."""
-    known = vars(args)
-    return argparse.Namespace(**{name: known[name] for name in known.get("_used", {}) if name in known})
+    made = Noting(**vars(args))
+    read.clear()
+    return made
 
 
 def without_published(module: ModuleType) -> None:

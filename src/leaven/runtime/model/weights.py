@@ -46,19 +46,13 @@ class Starter:
         return str(self.file)
 
 
-@dataclass(frozen=True)
-class Loaded:
-    """The entries of a model that a file filled, and those that are newly initialised."""
+def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[str] = ()) -> list[str]:
+    """Load the weights of a file into a model, except for what is under the paths in `new`: all else must fit.
 
-    file: str
-    filled: tuple[str, ...]
-    new: tuple[str, ...]
-
-
-def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[str] = ()) -> Loaded:
-    """Load the weights of a file into a model, except for what is under the paths in `new`. All else must fit."""
+    Returns the entries of the model that have its weights.
+    """
     if not loads_weights():
-        return Loaded(os.fspath(file), (), ())
+        return []
     if isinstance(file, Starter):
         with _reading(file):
             return load_in_order(model, file, new)
@@ -70,9 +64,9 @@ def load_weights(model: nn.Module, file: str | os.PathLike[str], new: Sequence[s
 
 def load_fitting(
     model: nn.Module, file: str | os.PathLike[str], there: Mapping[str, Tensor], new: Sequence[str]
-) -> Loaded:
+) -> list[str]:
     """Load the entries of a file into a model, by their names, except for what is under the paths in `new`."""
-    source, wanted = os.fspath(file), model.state_dict()
+    wanted = model.state_dict()
     entries = _fitted(there, wanted, new)
     fresh = [name for name in wanted if is_under(name, new)]
     missing = [n for n in wanted if n not in entries and n not in fresh and not n.endswith("num_batches_tracked")]
@@ -82,22 +76,21 @@ def load_fitting(
         _shapes_of(name, entries[name], wanted[name]) for name in both if entries[name].shape != wanted[name].shape
     ]
     if missing or unexpected or misshapen:
-        raise _misfit(source, missing, unexpected, misshapen)
+        raise _misfit(os.fspath(file), missing, unexpected, misshapen)
     model.load_state_dict({name: entries[name] for name in both}, strict=False)
-    return Loaded(source, tuple(both), tuple(fresh))
+    return both
 
 
-def load_in_order(model: nn.Module, file: str | os.PathLike[str], new: Sequence[str] = ()) -> Loaded:
+def load_in_order(model: nn.Module, file: str | os.PathLike[str], new: Sequence[str] = ()) -> list[str]:
     """Load weights with other names but in the model's own order; kinds and shapes must agree."""
     source = os.fspath(file)
     there = read_weights(file)
     wanted = model.state_dict()
     if len(there) != len(wanted):
         raise Failure(f"{source} does not fit the model: it has {len(there)} entries, the model {len(wanted)}")
-    fresh = [name for name in wanted if is_under(name, new)]
     entries, misshapen = {}, []
     for name, (other, value) in zip(wanted, there.items(), strict=True):
-        if name in fresh:
+        if is_under(name, new):
             continue
         entries[name] = value
         if value.shape != wanted[name].shape or name.rpartition(".")[2] != other.rpartition(".")[2]:
@@ -105,7 +98,7 @@ def load_in_order(model: nn.Module, file: str | os.PathLike[str], new: Sequence[
     if misshapen:
         raise _misfit(source, [], [], misshapen)
     model.load_state_dict(entries, strict=False)
-    return Loaded(source, tuple(entries), tuple(fresh))
+    return list(entries)
 
 
 def packaged_weights(package: str) -> Starter:

@@ -17,21 +17,16 @@ def cosine(
     optimizer: Optimizer, steps: int, *, warmup_steps: int = 0, warmup_share: float = 0.0, end: float = 0.0
 ) -> LambdaLR:
     """Decays along half a cosine, from the full rate to `end` times it."""
-    return _decay(
-        optimizer,
-        steps,
-        warmup_steps + round(warmup_share * steps),
-        lambda progress: end + (1 - end) * _half_cosine(progress),
-    )
+    rising = warmup_steps + round(warmup_share * steps)
+    return _decay(optimizer, steps, rising, lambda progress: end + (1 - end) * _half_cosine(progress))
 
 
 def linear(
     optimizer: Optimizer, steps: int, *, warmup_steps: int = 0, warmup_share: float = 0.0, end: float = 0.0
 ) -> LambdaLR:
     """Decays along a straight line, from the full rate to `end` times it."""
-    return _decay(
-        optimizer, steps, warmup_steps + round(warmup_share * steps), lambda progress: 1 - (1 - end) * progress
-    )
+    rising = warmup_steps + round(warmup_share * steps)
+    return _decay(optimizer, steps, rising, lambda progress: 1 - (1 - end) * progress)
 
 
 def polynomial(
@@ -44,12 +39,8 @@ def polynomial(
     end: float = 0.0,
 ) -> LambdaLR:
     """Decays along a power of what is left, from the full rate to `end` times it."""
-    return _decay(
-        optimizer,
-        steps,
-        warmup_steps + round(warmup_share * steps),
-        lambda progress: end + (1 - end) * (1 - progress) ** power,
-    )
+    rising = warmup_steps + round(warmup_share * steps)
+    return _decay(optimizer, steps, rising, lambda progress: end + (1 - end) * (1 - progress) ** power)
 
 
 def constant(optimizer: Optimizer, *, warmup_steps: int = 0) -> LambdaLR:

@@ -23,7 +23,8 @@ from leaven.runtime.seeding import generator, generators_kept
 Step = Callable[[], object]
 Name = TypeVar("Name")
 _NOT_COUNTED = 2  # of each: the first ones take longer
-_FEWEST, _MOST = 2, 50  # rounds
+_FEWEST = 2  # rounds
+_MOST = 50
 _ENOUGH = 2.0  # seconds
 
 
@@ -53,7 +54,9 @@ def training_step(model: Callable[[Any], Any], parameters: list[nn.Parameter], i
     return step
 
 
-def seconds_of(steps: Mapping[Name, Step], device: torch.device, before_each: Step) -> dict[Name, float]:
+def seconds_of(
+    steps: Mapping[Name, Step], device: torch.device, before_each: Step = lambda: None, enough: float = _ENOUGH
+) -> dict[Name, float]:
     """The median time of each step, taken in turns: what else the machine does slows all of them."""
     times: dict[Name, list[float]] = {name: [] for name in steps}
     for _ in range(_NOT_COUNTED):
@@ -62,7 +65,7 @@ def seconds_of(steps: Mapping[Name, Step], device: torch.device, before_each: St
             step()
     began = time.perf_counter()
     for done in range(_MOST):
-        if done >= _FEWEST and time.perf_counter() - began > _ENOUGH:
+        if done >= _FEWEST and time.perf_counter() - began > enough:
             break
         for name, step in steps.items():
             before_each()

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 import torch
 from torch import nn
 
-from leaven.runtime.model.builder import built, record
+from leaven.runtime.model.builder import built, noting, record
 from leaven.runtime.model.looking import NotCopied, copy_to_look_at
 from leaven.runtime.model.outside import UserVariables, holds_variables
 from leaven.runtime.model.state import state_of
@@ -84,16 +84,20 @@ class _Built:
 
     @classmethod
     def by(cls, function: Callable[..., Any], args: tuple[Any, ...]) -> "_Built":
-        given = tuple(_ReadArguments({}) if isinstance(arg, argparse.Namespace) else arg for arg in args)
+        given = tuple({} if isinstance(arg, argparse.Namespace) else arg for arg in args)
         pairs = zip(given, args, strict=True)
-        noting = [known.noting(arg) if isinstance(known, _ReadArguments) else arg for known, arg in pairs]
-        return cls(given, _State(), function(*noting), _State())
+        noted = [noting(arg, known) if isinstance(arg, argparse.Namespace) else arg for known, arg in pairs]
+        return cls(given, _State(), function(*noted), _State())
 
     def fits(self, args: tuple[Any, ...]) -> bool:
         """Whether these arguments would lead to the same."""
-        pairs = zip(self.given, args, strict=True)
-        are_same = all(known.fits(arg) if isinstance(known, _ReadArguments) else known == arg for known, arg in pairs)
-        return are_same and self.before.is_now()
+        return all(map(_fits, self.given, args)) and self.before.is_now()
+
+
+def _fits(known: Any, arg: Any) -> bool:
+    if not isinstance(arg, argparse.Namespace):
+        return bool(known == arg)
+    return all(name in arg and getattr(arg, name) == value for name, value in known.items())
 
 
 class _State:
@@ -109,30 +113,6 @@ class _State:
     def restore(self) -> None:
         set_generators(self._generators)
         self._outside.restore()
-
-
-@dataclass(frozen=True, eq=False)
-class _ReadArguments:
-    """The arguments of a program that a function has read, with their values."""
-
-    values: dict[str, Any]
-
-    def noting(self, args: argparse.Namespace) -> argparse.Namespace:
-        """The same arguments, each noted when it is read."""
-        values = self.values
-
-        class Noting(argparse.Namespace):
-            def __getattribute__(self, name: str) -> Any:
-                value = object.__getattribute__(self, name)
-                values.update(value if name == "__dict__" else {name: value} if not name.startswith("__") else {})
-                return value
-
-        noting = Noting(**vars(args))
-        values.clear()
-        return noting
-
-    def fits(self, args: argparse.Namespace) -> bool:
-        return all(name in args and getattr(args, name) == value for name, value in self.values.items())
 
 
 def shared_frozen(

@@ -1,9 +1,7 @@
 """The cost of a model: its parameters, FLOPs for one image, the size of its file, and the time on this machine."""
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import median
 
 import torch
 from torch import Tensor, nn
@@ -11,10 +9,10 @@ from torch.utils.flop_counter import FlopCounterMode
 
 from leaven.runtime.model.looking import looking_at
 from leaven.runtime.model.modes import evaluating
+from leaven.runtime.run.timing import seconds_of
 
 MOST_LAYERS = 12  # in a table
-_PASSES = 20
-_SECONDS = 0.5  # after which no further pass is begun
+_SECONDS = 0.5  # in which images are timed
 _PREFIXES = ("", "k", "M", "G", "T")
 
 
@@ -31,12 +29,11 @@ class Cost:
 def cost_of(model: nn.Module, example: Tensor) -> Cost:
     """The cost of a model, of which a copy runs on one image."""
     with looking_at(model) as copied, evaluating(copied), torch.no_grad():
-        seconds = _seconds(copied, example)
         return Cost(
             parameters=sum(parameter.numel() for parameter in model.parameters()),
             flops=flops_of(copied, example),
             bytes=sum(value.numel() * value.element_size() for value in model.state_dict().values()),
-            seconds=seconds,
+            seconds=seconds_of({"": lambda: copied(example)}, example.device, enough=_SECONDS)[""],
         )
 
 
@@ -98,19 +95,3 @@ def _with_unit(number: float, unit: str) -> str:
 
 def _rounded(number: float) -> str:
     return f"{number:.0f}" if number >= 100 else f"{number:.3g}"
-
-
-def _seconds(model: nn.Module, example: Tensor) -> float:
-    """How long one image takes, by the middle one of several passes; the first, which makes ready, is not counted."""
-    taken: list[float] = []
-    _wait_for(model(example))
-    while len(taken) < _PASSES and sum(taken) < _SECONDS:
-        began = time.perf_counter()
-        _wait_for(model(example))
-        taken.append(time.perf_counter() - began)
-    return median(taken)
-
-
-def _wait_for(outputs: Tensor) -> None:
-    """Reading a number waits until another device has computed it."""
-    outputs.flatten()[0].item()
