@@ -32,16 +32,6 @@ from torchvision.transforms import v2 as T
 from tqdm import tqdm
 
 
-def derive_seed(*numbers: int) -> int:
-    """One seed made of several numbers (with the mixing constants of splitmix64)."""
-    state, mask = 0x9E3779B97F4A7C15, (1 << 64) - 1
-    for number in numbers:
-        state = (state ^ (number & mask)) * 0xBF58476D1CE4E5B9 & mask
-        state = (state ^ (state >> 27)) * 0x94D049BB133111EB & mask
-        state ^= state >> 31
-    return state & 0x7FFFFFFFFFFFFFFF
-
-
 @dataclass(frozen=True)
 class Samples:
     """The samples of a dataset with their targets."""
@@ -56,6 +46,16 @@ def digits() -> Samples:
     found = load_digits()
     images = [Image.fromarray(image) for image in np.rint(found["images"] * (255 / 16)).astype(np.uint8)]
     return Samples(tuple(map(str, found["target_names"])), images, found["target"].tolist())
+
+
+def derive_seed(*numbers: int) -> int:
+    """One seed made of several numbers (splitmix64), the same on every machine."""
+    state, mask = 0x9E3779B97F4A7C15, (1 << 64) - 1
+    for number in numbers:
+        state = (state ^ (number & mask)) * 0xBF58476D1CE4E5B9 & mask
+        state = (state ^ (state >> 27)) * 0x94D049BB133111EB & mask
+        state ^= state >> 31
+    return state & 0x7FFFFFFFFFFFFFFF
 
 
 def split_samples(samples: Samples, *, val: float, test: float, seed: int) -> dict[str, np.ndarray]:

@@ -62,11 +62,9 @@ class Evaluation(protocol.Evaluation):
         """The means over the labels that occurred; `exact` is the share of images with all labels right."""
         per_label = self.per_label.values()
         right = self.predicted == self.actual
+        means = {name: [one[name] for one in per_label] for name in ("average_precision", "f1")}
         return {
-            "average_precision": float(np.mean([one["average_precision"] for one in per_label]))
-            if per_label
-            else math.nan,
-            "f1": float(np.mean([one["f1"] for one in per_label])) if per_label else math.nan,
+            **{name: float(np.mean(each)) if each else math.nan for name, each in means.items()},
             "accuracy": float(right.mean()),
             "exact": float(right.all(axis=1).mean()),
         }
