@@ -8,8 +8,7 @@ from torch.utils.data import ConcatDataset, IterableDataset, Subset
 
 from leaven.formats.target import plain
 from leaven.plain.failures import Failure
-from leaven.plain.samples import Samples, predefined_in
-from leaven.plain.targets import TargetSamples
+from leaven.plain.samples import Samples, TargetSamples, predefined_in
 from leaven.runtime.data.torch_datasets import _known_labels, _of_lightning, as_plain
 from leaven.tasks.classification.target import classes_told_by, in_order
 

@@ -146,6 +146,11 @@ class EarlyStopping:
         self.best, self.stale = state["best"], state["stale"]
 
 
+def report_channels(run: Run, text: str, title: str, had: Mapping[str, int], has: Mapping[str, int]) -> None:
+    """Print a text about channels that were taken out; the title is that of a figure, which only Leaven draws."""
+    run.print(text)
+
+
 def parse_again(parser: ArgumentParser) -> Namespace:
     """The command line; a resumed run gets the flags that it was started with, unless there are others."""
     args = parser.parse_args()

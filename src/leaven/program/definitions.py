@@ -15,8 +15,8 @@ from pathlib import Path
 PACKAGE = Path(__file__).parents[1]
 PLAIN = "leaven.plain"
 _HELPERS = (  # in the order in which they are written
-    *("failures", "seeding", "samples", "targets", "tables", "python_datasets", "named_datasets", "splits", "batches"),
-    *("texts", "masks", "model", "freezing", "schedules", "run", "scoring", "batch_norm", "teacher", "pruning"),
+    *("failures", "seeding", "samples", "tables", "python_datasets", "named_datasets", "splits", "batches"),
+    *("texts", "masks", "model", "freezing", "schedules", "run", "scoring", "batch_norm", "teacher"),
 )
 _PLAIN_MODULES = tuple(f"{PLAIN}.{name}" for name in _HELPERS)
 _REPLACED = ("runtime", "tasks", "techniques")  # the rooms whose definitions those of `plain` stand in for

@@ -35,7 +35,7 @@ def data_lines(plan: Plan, values: PlainValues) -> tuple[list[str], list[str]]:
     if not plan.task.has_one_class and not plan.task.moves_targets:
         is_number = isinstance(plan.task.predicts, NumberOutputs)
         told = "numbers are standardised; scores are in their own units" if is_number else ""
-        lines += statement("samples = ", call(values.plain("targets", "fitted"), "samples", "split"), told)
+        lines += statement("samples = ", call(values.plain("samples", "fitted"), "samples", "split"), told)
     items, comment = values.cited_items([each for each in data.loading if each.name not in _OF_THE_KIND])
     if _has_workers_by_default(plan):
         values.imports.add("import os")
@@ -93,7 +93,7 @@ def _source(plan: Plan, values: PlainValues) -> list[str]:
     is_list = task.name == "multilabel" and isinstance(target.value, Call) and not has_several_columns
     missing = [Item("[None]", "missing=")] if is_list else []  # no label is a list of labels, too
     cells = _cells(plan, values, Item("reader.columns", "labels="), *missing)
-    made = call(values.plain("targets", "read_targets"), cells, "reader", inputs)
+    made = call(values.plain("samples", "read_targets"), cells, "reader", inputs)
     return statement("reader = ", values.value(target.value)) + statement("samples = ", made, cite_call(source))
 
 

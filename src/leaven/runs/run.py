@@ -39,13 +39,9 @@ class Run:
     @cached_property
     def model(self) -> "Bundle":
         """The trained model; of a run that is not finished, its best epoch so far."""
-        from leaven import bundle
-        from leaven.runs.unfinished import find_unfinished, load_unfinished
+        from leaven.runs.models import load_model
 
-        found = find_unfinished(self.folder)
-        if found is not None:
-            return load_unfinished(found, trust_code=self._trust_code)
-        return bundle.load(self.folder, trust_code=self._trust_code)
+        return load_model(self.folder, trust_code=self._trust_code)
 
     def resume(self, epochs: int = 0) -> "Run":
         """Train on: an interrupted run to its end, and some further `epochs`."""
