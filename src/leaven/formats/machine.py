@@ -1,6 +1,7 @@
-"""What this machine offers to a process."""
+"""What this machine offers to a process, and calls its signals."""
 
 import os
+import signal
 from pathlib import Path
 
 _LIMIT = Path("/sys/fs/cgroup/memory.max")
@@ -22,3 +23,10 @@ def memory() -> int:
         return min(whole, int(_LIMIT.read_text()))
     except (OSError, ValueError):  # not in a container, or without a limit ("max")
         return whole
+
+
+def signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return f"signal {number}"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from leaven.files.atomic_files import write_text
+from leaven.formats.machine import signal_name
 from leaven.formats.run_folder import OUTCOME, read_json
 from leaven.runs.packed import refuse_other_version
 from leaven.runs.processes import INTERRUPTED
@@ -44,7 +45,7 @@ def end(codes: dict[int, int]) -> NoReturn:
         sys.exit(INTERRUPTED)
     rank = min(own, key=lambda rank: (own[rank] >= 0, rank))
     if own[rank] < 0:
-        _fail(file, f"rank {rank} was ended by {_name(-own[rank])} on {socket.gethostname()}", is_killed=True)
+        _fail(file, f"rank {rank} was ended by {signal_name(-own[rank])} on {socket.gethostname()}", is_killed=True)
     said = first_word(file)
     if said is None:
         _fail(file, f"rank {rank} ended with exit code {own[rank]} on {socket.gethostname()}")
@@ -67,13 +68,6 @@ def _fail(file: Path, reason: str, *, is_killed: bool = False) -> NoReturn:
     if file != Path(os.devnull):
         write_text(file, json.dumps({"outcome": "failed", "reason": reason, "is_killed": is_killed}))
     sys.exit(f"error: {reason}")
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 if __name__ == "__main__":

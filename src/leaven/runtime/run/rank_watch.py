@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from leaven.formats.machine import signal_name
 from leaven.runtime.failures import Failure
 from leaven.terminal.commands import to_resume
 
@@ -67,7 +68,7 @@ class RankWatch:
         found = [(rank, number) for rank, number in self._killed() if number not in _STOPS]
         if found:
             rank, number = found[0]
-            headline = f"rank {rank} was ended by {_name(number)}"
+            headline = f"rank {rank} was ended by {signal_name(number)}"
         elif self._is_parent_gone():
             headline = "rank 0 has ended, or was killed"
         else:
@@ -82,13 +83,6 @@ class RankWatch:
         launcher = getattr(self._fabric.strategy, "launcher", None) if self._fabric is not None else None
         codes = [process.poll() or 0 for process in getattr(launcher, "procs", ())]
         return [(rank, -code) for rank, code in enumerate(codes, 1) if code < 0]
-
-
-def _name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return f"signal {number}"
 
 
 RANKS = RankWatch()
