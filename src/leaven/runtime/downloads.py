@@ -5,7 +5,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import timedelta
 from typing import Any
 from urllib.parse import urlsplit
@@ -43,7 +43,8 @@ def rank_zero_first() -> Iterator[None]:
 def from_hub(name: str) -> Iterator[None]:
     """While a library downloads published weights: without network, a failure that says how to use a file instead."""
     try:
-        with status_line.doing(""), _without_retries():  # the library shows the progress of a download itself
+        # the library shows the progress of a download itself, and finds what it downloaded earlier
+        with status_line.doing(""), offline() if _is_hub_out_of_reach() else nullcontext():
             yield
     except Exception as problem:
         if isinstance(problem, Failure) or not _is_about_network(problem):
@@ -79,24 +80,17 @@ def offline() -> Iterator[None]:
                 constants.HF_HUB_OFFLINE = was_offline
 
 
-@contextmanager
-def _without_retries() -> Iterator[None]:
-    """Tell Hugging Face's library when its hub can't be reached: by itself it would retry for a minute.
-
-    What it downloaded earlier is still found. With a proxy, only a request tells whether the hub can be reached.
-    """
+def _is_hub_out_of_reach() -> bool:
+    """Whether Hugging Face's library would ask its hub in vain, and retry for a minute. With a proxy, only a request
+    tells."""
     constants = getattr(sys.modules.get("huggingface_hub"), "constants", None)
     if constants is None or constants.HF_HUB_OFFLINE or getproxies():
-        yield
-        return
+        return False
     try:
         socket.getaddrinfo(urlsplit(constants.ENDPOINT).hostname, None)
     except OSError:
-        constants.HF_HUB_OFFLINE = True
-    try:
-        yield
-    finally:
-        constants.HF_HUB_OFFLINE = False
+        return True
+    return False
 
 
 def _is_about_network(problem: BaseException | None) -> bool:
