@@ -315,7 +315,7 @@ def _predicted(model: "Bundle", given: Sequence[tuple[str, Any]]) -> "Iterator[t
 def _table(takes: "InputKind", found: "Sequence[tuple[str, Prediction]]", count: int) -> str:
     """A line for each file or text, with the cells of its prediction."""
     names = [takes.shortened(shown, WIDEST) for shown, _ in found]
-    cells = [answer.shown_cells(count) for _, answer in found]
+    cells = [answer.cells(count, on_screen=True) for _, answer in found]
     header = [takes.heading, *max(cells, key=len)]
     rows = [[visible(cell) for cell in (name, *row.values())] for name, row in zip(names, cells, strict=True)]
     return "\n".join(aligned([header, *rows]))

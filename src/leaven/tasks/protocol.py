@@ -41,15 +41,11 @@ class Prediction(ABC):
         """For a person, one line per name."""
 
     @abstractmethod
-    def cells(self, top: int) -> dict[str, str]:
-        """As columns of a table, a row per input."""
+    def cells(self, top: int, *, on_screen: bool = False) -> dict[str, str]:
+        """As columns of a table, a row per input; with fewer digits on the screen."""
 
     @abstractmethod
     def to_json(self, top: int) -> dict[str, Any]: ...
-
-    def shown_cells(self, top: int) -> dict[str, str]:
-        """As columns of a table on the screen."""
-        return self.cells(top)
 
     def above_threshold(self, threshold: float) -> "Prediction | None":
         """Predictions with a confidence of at least that; None if thresholds don't apply."""

@@ -26,6 +26,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.1f} %"
 
 
+def aligned_percent(share: float) -> str:
+    """` 7.1 %`, as wide as `97.1 %`."""
+    return f"{100 * share:5.1f} %"
+
+
 def largest_first(names: Sequence[str], shares: np.ndarray, k: int) -> list[tuple[str, float]]:
     """The k names with the largest shares."""
     return [(names[at], float(shares[at])) for at in np.argsort(-shares, kind="stable")[:k]]
@@ -34,7 +39,7 @@ def largest_first(names: Sequence[str], shares: np.ndarray, k: int) -> list[tupl
 def share_lines(ranked: Sequence[tuple[str, float]]) -> list[str]:
     """A line for each name with its share."""
     width = max(len(visible(name)) for name, _ in ranked)
-    return [f"{visible(name):<{width}}  {100 * share:5.1f} %" for name, share in ranked]
+    return [f"{visible(name):<{width}}  {aligned_percent(share)}" for name, share in ranked]
 
 
 def ranked_cells(ranked: Sequence[tuple[str, float]], name: str, share: str, write: Any) -> dict[str, str]:

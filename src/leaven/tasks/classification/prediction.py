@@ -8,7 +8,7 @@ from torch import Tensor
 
 from leaven.tasks import protocol
 from leaven.tasks.classification.target import Classes
-from leaven.tasks.reports import largest_first, percent, ranked_cells, share_lines
+from leaven.tasks.reports import aligned_percent, largest_first, percent, ranked_cells, share_lines
 
 SHOWN = 3
 
@@ -37,12 +37,9 @@ class Prediction(protocol.Prediction):
     def describe(self, top: int) -> str:
         return "\n".join(share_lines(self.top(top)))
 
-    def cells(self, top: int) -> dict[str, str]:
+    def cells(self, top: int, *, on_screen: bool = False) -> dict[str, str]:
         """label, confidence; with more than one, also label_2, confidence_2 and so on."""
-        return ranked_cells(self.top(top), "label", "confidence", "{:.6f}".format)
-
-    def shown_cells(self, top: int) -> dict[str, str]:
-        return ranked_cells(self.top(top), "label", "confidence", lambda share: f"{100 * share:5.1f} %")
+        return ranked_cells(self.top(top), "label", "confidence", aligned_percent if on_screen else "{:.6f}".format)
 
     def to_json(self, top: int) -> dict[str, Any]:
         ranked = [{"label": label, "confidence": share} for label, share in self.top(top)]

@@ -85,7 +85,7 @@ class Prediction(protocol.Prediction):
         lines = share_lines([(one.label, one.score) for one in objects])
         return "\n".join(f"{line}  {_edges(one.box)}" for line, one in zip(lines, objects, strict=True))
 
-    def cells(self, top: int) -> dict[str, str]:
+    def cells(self, top: int, *, on_screen: bool = False) -> dict[str, str]:
         return {"objects": counted(dict(Counter(one.label for one in self.above()[:top])))}
 
     def rows(self, top: int) -> list[dict[str, str]]:

@@ -48,15 +48,9 @@ class Prediction(protocol.Prediction):
         lines = share_lines(likely or self.top(top))
         return "\n".join(lines if likely else ["no label; the most likely are:", *lines])
 
-    def cells(self, top: int) -> dict[str, str]:
+    def cells(self, top: int, *, on_screen: bool = False) -> dict[str, str]:
         """All labels in one cell, and their probabilities in another."""
-        return self._cells("{:.6f}".format)
-
-    def shown_cells(self, top: int) -> dict[str, str]:
-        return self._cells(percent)
-
-    def _cells(self, write: Any) -> dict[str, str]:
-        likely = self.above(self.threshold)
+        likely, write = self.above(self.threshold), percent if on_screen else "{:.6f}".format
         labels, shares = [name for name, _ in likely], [write(share) for _, share in likely]
         return {"labels": self.separator.join(labels), "confidences": self.separator.join(shares)}
 

@@ -35,17 +35,12 @@ class Prediction(protocol.Prediction):
         return self.values[name]
 
     def describe(self, top: int) -> str:
-        rows = [(visible(name), number) for name, number in self.shown_cells(top).items()]
+        rows = [(visible(name), number) for name, number in self.cells(on_screen=True).items()]
         width = max(len(name) for name, _ in rows)
         return "\n".join(f"{name:<{width}}  {number}" for name, number in rows)
 
-    def cells(self, top: int) -> dict[str, str]:
-        return self._cells(9)
-
-    def shown_cells(self, top: int) -> dict[str, str]:
-        return self._cells(6)
-
-    def _cells(self, least: int) -> dict[str, str]:
+    def cells(self, top: int = 0, *, on_screen: bool = False) -> dict[str, str]:
+        least = 6 if on_screen else 9
         return {name: digits(value, self.spread.get(name, 1.0), least) for name, value in self.values.items()}
 
     def to_json(self, top: int) -> dict[str, Any]:
@@ -55,7 +50,7 @@ class Prediction(protocol.Prediction):
 
     @property
     def answer(self) -> str:
-        cells = self._cells(6)
+        cells = self.cells(on_screen=True)
         return ", ".join(cells.values() if len(cells) == 1 else (f"{name} {number}" for name, number in cells.items()))
 
     def numbers(self) -> dict[str, float]:
@@ -84,7 +79,7 @@ class Prediction(protocol.Prediction):
         return low - slack <= self.values.get(name, math.nan) <= high + slack
 
     def __repr__(self) -> str:
-        return f"<Prediction: {', '.join(map(' '.join, self._cells(6).items()))}>"
+        return f"<Prediction: {', '.join(map(' '.join, self.cells(on_screen=True).items()))}>"
 
 
 def digits(number: float, spread: float, least: int = 6) -> str:

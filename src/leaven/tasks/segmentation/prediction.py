@@ -9,7 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from leaven.tasks import protocol
-from leaven.tasks.reports import largest_first, percent, ranked_cells, share_lines
+from leaven.tasks.reports import aligned_percent, largest_first, percent, ranked_cells, share_lines
 from leaven.tasks.segmentation.masks import shares
 from leaven.tasks.segmentation.overlay import overlay, unmarked, with_legend
 from leaven.tasks.segmentation.target import MaskClasses
@@ -55,11 +55,10 @@ class Prediction(protocol.Prediction):
     def describe(self, top: int) -> str:
         return "\n".join(share_lines(self._largest(top)))
 
-    def cells(self, top: int) -> dict[str, str]:
+    def cells(self, top: int, *, on_screen: bool = False) -> dict[str, str]:
+        if on_screen:
+            return ranked_cells(self._largest(max(top, 3)), "class", "share", aligned_percent)
         return {name: f"{self.shares[name]:.6f}" for name in self.target.names}
-
-    def shown_cells(self, top: int) -> dict[str, str]:
-        return ranked_cells(self._largest(max(top, 3)), "class", "share", lambda share: f"{100 * share:5.1f} %")
 
     def to_json(self, top: int) -> dict[str, Any]:
         return {"size": list(self.mask.shape[::-1]), "shares": dict(self.shares)}
