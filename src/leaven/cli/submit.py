@@ -63,8 +63,6 @@ def submit(
     The coordinator starts by itself. A package, written by `leaven pack`, can be given in place of the RECIPE.
     """
     settings = load_settings()
-    where = requests.environment_of(settings, environment)
-    wanted["cores_per_gpu"] = settings.environments[environment].get("cores_per_gpu")
     word = recipes[0]
     if name is not None and name in after:
         raise requests.RequestError(f"`{name}` can't wait for itself")
@@ -72,9 +70,9 @@ def submit(
         raise requests.RequestError("a package can't be changed", "pack the recipe with these options: `leaven pack`")
     if word.endswith(".job"):
         package = open_package(Path(word))
-        resources = requests.resources(where, package.manifest.resources, **wanted)
+        resources = requests.resources(settings, environment, package.manifest.resources, **wanted)
     else:
-        resources = requests.resources(where, **wanted)
+        resources = requests.resources(settings, environment, **wanted)
         package = _packed(word, options, resources, is_quick=quick)
     given = job_variables.parsed(variables)
     order = requests.Order(package, environment, resources, name, priority, retries, after, sweep, given, secrets)
@@ -103,7 +101,7 @@ def pack(recipes: list[str], options: Options, file: Path | None, quick: bool, *
     It has the program, the recipe and your Python files in it, and no data. The same recipe always gives the same
     bytes. `leaven submit dogs.job` runs it.
     """
-    resources = requests.resources(requests.environment_of(load_settings(), "local"), **wanted)
+    resources = requests.resources(load_settings(), "local", **wanted)
     package = _packed(recipes[0], options, resources, is_quick=quick)
     file = file or Path(f"{package.manifest.name}.job")
     write_bytes(file, package.content)

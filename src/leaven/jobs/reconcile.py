@@ -9,6 +9,7 @@ goes wrong with an environment counts as not being reached: neither stops the ot
 import contextlib
 import json
 import logging
+import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
@@ -38,6 +39,7 @@ from leaven.jobs.supervisor import DISK_IS_FULL
 LONGEST_BACKOFF = 300.0
 _ASK_AGAIN = 5.0  # seconds until an environment that did not answer is asked again
 _LOOK = 1.0  # seconds between two looks at attempts
+_SUBMITTING = 2.0  # seconds in which attempts are submitted before others are looked at again
 _REPORT = 10.0  # seconds between two signs of life
 _PROGRESS = 1.0  # seconds between two looks at a run
 
@@ -71,6 +73,7 @@ class Reconciler:
         self._since = time.time()
         self._revision = -1
         self._is_quiet = False  # whether only users can change anything
+        self._has_more = False  # whether attempts were left to be submitted next time
 
     def tick(self) -> float | None:
         """Do what is to be done; in how many seconds to look again, None where only others can change anything."""
@@ -79,7 +82,7 @@ class Reconciler:
         if not has_news and self._is_quiet:
             self._report()
             return None
-        self._is_quiet = False  # whatever fails below is done again
+        self._is_quiet = self._has_more = False  # whatever fails below is done again
         if has_news:
             self._store.adopt()
             self._store.begin_rounds()
@@ -90,7 +93,7 @@ class Reconciler:
         self._look_at_environments()
         self._report()
         waits = [max(0.0, at - self._clock()) for at in self._ask_at.values()]
-        waits += [_LOOK] if active else []
+        waits += [0.0 if self._has_more else _LOOK] if active else []
         if self._leader is not None:
             self._leader.cancel_dependants()
             granted, wait = self._leader.grant()
@@ -115,7 +118,7 @@ class Reconciler:
             with self._isolated(environment, job, attempt):
                 if self._apply(environment, job, attempt, statuses[attempt.id]):
                     absent.append((job, attempt))
-        self._submit(absent, environment)
+        self._submit(absent, environment, until=self._clock() + _SUBMITTING)
 
     def _poll(self, environment: Environment, mine: Sequence[Pair]) -> Mapping[str, Status]:
         """The statuses of attempts. Where asking for all at once fails, each is asked for alone."""
@@ -151,11 +154,10 @@ class Reconciler:
                 self._submit([(job, attempt)], environment)
             environment.cancel(attempt.id, attempt.native, _grace(job))
             return False
-        if status.phase == "absent":  # after all that was recorded, the environment may have it
-            native = environment.find(attempt.id)
-            if native is not None and native != attempt.native:
-                self._store.note_native(attempt.id, native)
-            return native is None
+        if status.phase == "absent":
+            return True
+        if status.native and status.native != attempt.native:  # a crash came after it was submitted
+            self._store.note_native(attempt.id, status.native)
         if status.phase == "running":
             self._note_progress(job)
             if job.state is State.STARTING:
@@ -228,13 +230,19 @@ class Reconciler:
         for target, mine in _by_target(active).items():
             self._reach(target, partial(self._submit, mine))
 
-    def _submit(self, recorded: Sequence[Pair], environment: Environment) -> None:
-        """Submit attempts that are recorded: those of a batch together, where the environment can do that."""
+    def _submit(self, recorded: Sequence[Pair], environment: Environment, until: float = math.inf) -> None:
+        """Submit attempts that are recorded: those of a batch together, where the environment can do that.
+
+        Engines take their time for each. What is left when the time is up is submitted next time.
+        """
         batches: dict[object, list[Pair]] = {}
         for job, attempt in recorded:
             key = (job.batch, job.resources) if job.batch and isinstance(environment, TakesArrays) else job.id
             batches.setdefault(key, []).append((job, attempt))
         for batch in batches.values():
+            if self._clock() > until:
+                self._has_more = True
+                return
             if len(batch) > 1 and isinstance(environment, TakesArrays) and self._submit_array(environment, batch):
                 continue
             for job, attempt in batch:

@@ -90,7 +90,8 @@ def usual_resources(environment: Environment, gpus: int) -> Resources:
 
 
 def resources(
-    environment: Environment,
+    settings: Settings,
+    environment: str,
     packed: Resources | None = None,
     *,
     gpus: int | None = None,
@@ -99,7 +100,6 @@ def resources(
     processes: int | None = None,
     nodes: int | None = None,
     length: str | None = None,
-    cores_per_gpu: int | None = None,
 ) -> Resources:
     """The resources of a job: `memory` as `16GB`, `length` as `12h`; by default those that it was packed with.
 
@@ -111,7 +111,9 @@ def resources(
     minutes = minutes_of(length) if length else None
     if length and minutes is None:
         raise RequestError(f"`{length}` must be a length of time, such as 90m or 12h")
-    other = packed or usual_resources(environment, gpus or 0)
+    where = environment_of(settings, environment)
+    other = packed or usual_resources(where, gpus or 0)
+    cores_per_gpu = settings.environments[environment].get("cores_per_gpu")
     count = processes or (other.processes if gpus is None else max(1, gpus))
     usual = max(count, gpus * cores_per_gpu if gpus and cores_per_gpu else other.cpus)
     return Resources(

@@ -171,7 +171,8 @@ def _add_submit(router: APIRouter, settings: Settings, store: JobStore) -> None:
     ) -> list[dict[str, Any]]:
         opened = read_package(package, "the package")
         resources = requests.resources(
-            requests.environment_of(settings, environment),
+            settings,
+            environment,
             opened.manifest.resources,
             gpus=gpus,
             cpus=cpus,

@@ -17,7 +17,7 @@ from leaven.jobs.resources import Slots, count_text, missing
 from leaven.jobs.store.for_leader import Running, Scheduled
 
 _TURN = "waits for its turn"
-_AT_ONCE = 20  # jobs, or sweeps, that are handed to a queue elsewhere before others are looked at again
+_AT_ONCE = 5  # jobs, or sweeps, that are handed to a queue elsewhere before others are looked at again
 START = 1.0  # seconds that a job counts for as soon as it starts, however short it is
 
 

@@ -25,6 +25,7 @@ class State(StrEnum):
     LOST = "lost"  # its processes or its machine went away too often
 
 
+NOT_SEEN = "no coordinator has looked at it yet"  # why a job waits that was just queued
 ACTIVE = (State.STARTING, State.RUNNING, State.STOPPING)
 ENDED = (State.SUCCEEDED, State.FAILED, State.CANCELLED, State.LOST)
 

@@ -479,7 +479,7 @@ def test_a_crash_right_after_a_submit_does_not_submit_twice(queue: Queue, cluste
     queue.turn_until(id, State.STARTING)
     (attempt,) = queue.store.attempts(id)
     environment = requests.environment_of(queue.settings, "k8s")
-    assert environment.find(attempt.id) == f"leaven-{attempt.id}"
+    assert environment.poll({attempt.id: ""})[attempt.id].native == f"leaven-{attempt.id}"
     environment.submit(queue.loop._task(queue.job(id), attempt))  # as one that does not know does
     assert queue.finish(id)[0].state is State.SUCCEEDED
     assert (len(cluster.created), printed(queue, id)) == (1, "ran\n")

@@ -206,7 +206,7 @@ class TestOnACluster:
         queue.turn_until(id, State.STARTING, State.RUNNING)
         (attempt,) = queue.store.attempts(id)
         environment = requests.environment_of(queue.settings, "ray")
-        assert environment.find(attempt.id) == f"leaven-{attempt.id}"
+        assert environment.poll({attempt.id: ""})[attempt.id].native == f"leaven-{attempt.id}"
         environment.submit(queue.loop._task(queue.job(id), attempt))  # as one that does not know does
         assert queue.finish(id)[0].state is State.SUCCEEDED
         assert (queue.log(id), queue.job(id).attempts) == ("ran\n", 1)

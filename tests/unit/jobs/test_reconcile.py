@@ -436,27 +436,6 @@ def test_a_lone_job_that_can_not_be_asked_about_reports_it_and_continues_later(
     assert queue.log(id) == "begun\nsaved\n"
 
 
-class Asked(Local):
-    """An environment that counts how often it is asked whether it has an attempt."""
-
-    finds: ClassVar[list[str]] = []
-
-    def find(self, attempt):  # type: ignore[no-untyped-def]
-        self.finds.append(attempt)
-        return super().find(attempt)
-
-
-def test_an_environment_is_not_asked_whether_it_has_attempts_that_are_new(
-    queue: Queue, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setitem(KINDS, "asked", Asked)
-    monkeypatch.setattr(Asked, "finds", [])
-    given = {**queue.settings.environments["local"], "kind": "asked"}
-    queue.settings = replace(queue.settings, environments={"local": given})
-    queue.finish(*queue.submit(*[order("") for _ in range(3)]))
-    assert Asked.finds == []
-
-
 class Queues(Local):
     """An environment with a queue of its own."""
 
@@ -477,6 +456,42 @@ def test_many_jobs_for_a_queue_elsewhere_keep_nobody_waiting(queue: Queue, monke
     queue.loop.tick()
     assert queue.job(mine).attempts == 1
     assert {job.state for job in queue.finish(mine, *ids)} == {State.SUCCEEDED}
+
+
+class Slow(Queues):
+    """One that takes a second and a half for each, and does not answer as long as a file is there."""
+
+    now: ClassVar[float] = 0.0
+    seen: ClassVar[list[str]] = []
+
+    def submit(self, task):  # type: ignore[no-untyped-def]
+        if (self._attempts.parent / "down").exists():
+            raise Unreachable("it is down")
+        type(self).now += 1.5
+        self.seen.append(task.attempt)
+        return super().submit(task)
+
+
+def test_attempts_that_take_long_to_submit_wait_for_a_reason_and_keep_nobody_waiting(
+    queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(KINDS, "slow", Slow)
+    monkeypatch.setattr(Slow, "now", 0.0)
+    monkeypatch.setattr(Slow, "seen", [])
+    given = {**queue.settings.environments["local"], "kind": "slow"}
+    queue.settings = replace(queue.settings, environments={"local": given})
+    ids = queue.submit(*[order("") for _ in range(5)])
+    assert {queue.job(id).waits for id in ids} == {"no coordinator has looked at it yet"}
+    (queue.settings.folder / "down").touch()
+    queue.loop.tick()
+    assert {queue.job(id).waits for id in ids} == {"is being submitted to local"}
+    (queue.settings.folder / "down").unlink()
+    queue.restart()
+    queue.loop._clock = lambda: Slow.now
+    assert queue.loop.tick() == 0.0
+    assert len(Slow.seen) == 2
+    assert {job.state for job in queue.finish(*ids)} == {State.SUCCEEDED}
+    assert len(Slow.seen) == len(set(Slow.seen)) == 5
 
 
 class TestEnvironmentIsDown:

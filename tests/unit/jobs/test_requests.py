@@ -58,18 +58,19 @@ def test_a_sweep_in_one_job_is_refused_more_than_it_would_use(queue: Queue, want
 def test_defaults_are_the_resources_that_a_job_was_packed_with(
     queue: Queue, wanted: dict[str, Any], found: Resources
 ) -> None:
-    environment = requests.environment_of(queue.settings, "local")
-    assert requests.resources(environment, PACKED, **wanted) == found
+    assert requests.resources(queue.settings, "local", PACKED, **wanted) == found
 
 
 def test_a_recipe_gets_the_default_resources(queue: Queue) -> None:
-    environment = requests.environment_of(queue.settings, "local")
-    assert requests.resources(environment) == Resources(cpus=4)
-    assert requests.resources(environment, gpus=2, length="90m") == Resources(cpus=4, gpus=2, processes=2, minutes=90)
+    settings = queue.settings
+    assert requests.resources(settings, "local") == Resources(cpus=4)
+    found = requests.resources(settings, "local", gpus=2, length="90m")
+    assert found == Resources(cpus=4, gpus=2, processes=2, minutes=90)
 
 
 def test_a_gpu_brings_as_many_cores_as_the_settings_say(queue: Queue) -> None:
-    where = requests.environment_of(queue.settings, "cluster")
-    assert requests.resources(where, gpus=2, cores_per_gpu=6).cpus == 12
-    assert requests.resources(where, PACKED, gpus=2, cores_per_gpu=6, cpus=3).cpus == 3
-    assert requests.resources(where, PACKED, cores_per_gpu=6).cpus == 8
+    cluster = {**queue.settings.environments["cluster"], "cores_per_gpu": 6}
+    settings = replace(queue.settings, environments={"cluster": cluster})
+    assert requests.resources(settings, "cluster", gpus=2).cpus == 12
+    assert requests.resources(settings, "cluster", PACKED, gpus=2, cpus=3).cpus == 3
+    assert requests.resources(settings, "cluster", PACKED).cpus == 8

@@ -91,6 +91,16 @@ def test_what_is_not_a_package_is_refused_with_a_report(api: Api, body: bytes) -
     assert found["error"].startswith(("the package ", "package "))
 
 
+def test_a_gpu_brings_as_many_cores_as_the_settings_say(tmp_path: Path) -> None:
+    with project(tmp_path) as folder:
+        with (folder / "leaven.toml").open("a") as file:
+            file.write('[environments.cluster]\nkind = "ray"\naddress = "http://127.0.0.1:1"\ncores_per_gpu = 6\n')
+        with listening(folder) as api:
+            package, kind = plain("pass").content, "application/octet-stream"
+            code, (job,) = api("POST", "/jobs?environment=cluster&gpus=2", package, Content_Type=kind)
+    assert (code, job["cpus"], job["gpus"]) == (201, 12, 2)
+
+
 @pytest.mark.parametrize("trials", [b"", b"[]", b"{}", b'{"trials": 3}', b"[" * 100_000, b'{"by": "\\ud800"}'])
 def test_a_sweep_whose_trials_are_damaged_is_refused(api: Api, trials: bytes) -> None:
     files = {**sweep("pass").members, TRIALS: trials, "job.json": manifest(entry="sweep")}

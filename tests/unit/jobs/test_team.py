@@ -40,7 +40,7 @@ from tests.unit.jobs.test_trainings import (
 )
 
 from leaven.jobs.reconcile import LONGEST_BACKOFF
-from leaven.jobs.states import ENDED, State
+from leaven.jobs.states import ENDED, NOT_SEEN, State
 from leaven.jobs.store.connection import open_engine
 from leaven.jobs.store.failures import StoreError
 from leaven.jobs.store.for_users import JobStore
@@ -377,9 +377,8 @@ class Team:
         except StoreError:
             return
         now = time.monotonic()
-        silent = {
-            (job.id, job.state, job.attempts) for job in found if job.state is not State.RUNNING and not job.waits
-        }
+        waiting = [job for job in found if job.state is not State.RUNNING]
+        silent = {(job.id, job.state, job.attempts) for job in waiting if job.waits in ("", NOT_SEEN)}
         self._unexplained = {key: self._unexplained.get(key, now) for key in silent}
         self.longest = max([self.longest, *(now - since for since in self._unexplained.values())])
         assert self.longest < WITHOUT_REASON, max(self._unexplained, key=lambda key: now - self._unexplained[key])

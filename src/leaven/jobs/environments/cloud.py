@@ -76,7 +76,6 @@ class Cloud(EngineEnvironment):
         write_text(task.folder / TASK, yaml.safe_dump(content, sort_keys=False, width=120))
         secrets = [word for name in self._secrets() for word in ("--secret", name)]
         self._run(["jobs", "launch", "--yes", "--detach-run", *secrets, str(task.folder / TASK)], refuses=True)
-        self._statuses.forget()
         return PREFIX + task.attempt
 
     def _secrets(self) -> list[str]:

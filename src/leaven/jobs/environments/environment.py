@@ -1,6 +1,6 @@
 """The interface of environments: calls that can be repeated, each with a time-out, and their results.
 
-An attempt has an id that travels with whatever the environment makes of it, so that `find` knows it again: a crash in
+An attempt has an id that travels with whatever the environment makes of it, so that `poll` knows it again: a crash in
 the middle of a submit never submits twice.
 """
 
@@ -48,6 +48,7 @@ class Status:
     outcome: Outcome | None = None
     exit_code: int | None = None
     reason: str = ""
+    native: str = ""  # the environment's own id, where it has one for what it knows by the attempt's
 
 
 @dataclass(frozen=True)
@@ -87,9 +88,6 @@ class Environment(Protocol):
 
     def logs(self, attempt: str, native: str, start: Position, most: int) -> tuple[bytes, Position]:
         """At most that many bytes of an attempt's log, fewer only at its end, and the position after them."""
-
-    def find(self, attempt: str) -> str | None:
-        """The environment's own id of an attempt; None where it was never submitted."""
 
     def check(self) -> Iterator[Check]:
         """The requirements for using it, each tested without submitting anything."""

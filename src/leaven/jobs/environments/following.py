@@ -9,7 +9,7 @@ What does not start within `start_within` minutes is given up.
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -93,6 +93,7 @@ class EngineEnvironment(ABC):
             raise Unreachable(fact) from problem
 
     def submit(self, task: Task) -> str:
+        self._statuses.forget()  # also if this fails, the engine may have it
         try:
             native = self._start(task)
         except NotYet as problem:
@@ -108,17 +109,13 @@ class EngineEnvironment(ABC):
     def logs(self, attempt: str, native: str, start: Position, most: int) -> tuple[bytes, Position]:
         return self._place.log(attempt, start, most)
 
-    def find(self, attempt: str) -> str | None:
-        """The engine's own id of an attempt, if it has it."""
-        self._statuses.forget()
-        status = self._statuses().get(attempt)
-        return None if status is None else status.id or PREFIX + attempt
-
     def poll(self, attempts: Mapping[str, str]) -> dict[str, Status]:
         """The statuses of attempts, given with the engine's ids of those that were submitted."""
         engine = self._statuses()
         statuses = {id: self._status(id, engine.get(id), was_submitted=bool(native)) for id, native in attempts.items()}
         for id, status in statuses.items():
+            if (known := engine.get(id)) is not None:
+                statuses[id] = replace(status, native=known.id or PREFIX + id)
             if status.phase in ("ended", "running"):
                 self._waits_since.pop(id, None)
             if status.phase == "ended":

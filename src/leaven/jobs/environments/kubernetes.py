@@ -52,7 +52,6 @@ class Kubernetes(EngineEnvironment):
             raise Refused("`image` of the environment is not set: the image of pods, with Leaven in it")
         command = agent_command(self._python, self._place.send(task))
         body = manifest(task, command, self._settings)
-        self._statuses.forget()
         kind = _JOBSETS if body["kind"] == "JobSet" else _JOBS
         try:
             self._objects("create", kind, body, **_STRICTLY)

@@ -119,10 +119,6 @@ class Local:
     def logs(self, attempt: str, native: str, start: Position, most: int) -> tuple[bytes, Position]:
         return self._drive.log(attempt, start, most)
 
-    def find(self, attempt: str) -> str | None:
-        status = self._status(attempt, "")
-        return None if status.phase == "absent" else attempt
-
     def check(self) -> Iterator[Check]:
         has = self.capacity()
         yield Check("cores", has.cpus > 0, str(has.cpus))

@@ -61,7 +61,6 @@ class Ray(EngineEnvironment):
         except Rejected as rejected:
             if "already exists" not in rejected.text:  # else a crash came after it was submitted
                 raise Refused(f"Ray refuses it: {_last_line(rejected.text)}") from None
-        self._statuses.forget()
         return native
 
     def _ask_engine(self) -> dict[str, EngineStatus]:

@@ -81,6 +81,7 @@ class Slurm(EngineEnvironment):
 
     def submit_array(self, tasks: Sequence[Task]) -> list[str]:
         """Submit attempts as arrays; the file that says which task is which is there before."""
+        self._statuses.forget()
         natives: list[str] = []
         for start in range(0, len(tasks), _LARGEST):
             part = tasks[start : start + _LARGEST]
@@ -98,7 +99,6 @@ class Slurm(EngineEnvironment):
         write_text(script, batch_script(self._python, arguments, tasks[0].resources.nodes, self._grace))
         words = ["sbatch", "--parsable", f"--job-name={PREFIX}{name}", *options, *self._options(tasks[0]), str(script)]
         answer = self._run(words, refuses=True)
-        self._statuses.forget()
         id = re.fullmatch(r"(\d+)(;.*)?", answer.strip())
         if id is None:
             raise not_understood("sbatch", answer)

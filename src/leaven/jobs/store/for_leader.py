@@ -163,7 +163,8 @@ class LeaderStore(Access):
         number = job.attempts + 1
         with self.writing(wakes=wakes) as connection:
             is_wanted = (jobs.c.state == State.QUEUED) & (jobs.c.wanted == Wanted.RUN)
-            values = {"state": State.STARTING, "attempt": attempt, "attempts": number, "reason": "", "waits": ""}
+            values = {"state": State.STARTING, "attempt": attempt, "attempts": number, "reason": ""}
+            values["waits"] = f"is being submitted to {job.environment}"
             if not connection.execute(update(jobs).where(jobs.c.id == job.id, is_wanted).values(**values)).rowcount:
                 return False
             row = {"id": attempt, "job": job.id, "number": number, "environment": job.environment, "devices": shown}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, and_, delete, func, or_, select, update
 
-from leaven.jobs.states import ACTIVE, ENDED, State, Wanted
+from leaven.jobs.states import ACTIVE, ENDED, NOT_SEEN, State, Wanted
 from leaven.jobs.store.access import Access, note
 from leaven.jobs.store.failures import NotAllowed
 from leaven.jobs.store.records import Attempt, Event, Job
@@ -111,7 +111,7 @@ class LoopStore(Access):
         """Queue ended jobs again that a user wants to be tried once more."""
         values = {"state": State.QUEUED, "round": jobs.c.wanted_round, "failures": 0, "delay": 0.0}
         which = self._mine & jobs.c.state.in_(ENDED) & (jobs.c.wanted_round > jobs.c.round)
-        self.change(which, {**values, "reason": "", "ended": None}, "queued")
+        self.change(which, {**values, "reason": "", "waits": NOT_SEEN, "ended": None}, "queued")
 
     # -- attempts
 
@@ -147,7 +147,8 @@ class LoopStore(Access):
         with self._writing() as connection:
             ended = {"ended": now, "outcome": outcome, "exit_code": attempt.exit_code, "reason": why}
             connection.execute(update(attempts).where(attempts.c.id == attempt.id).values(**ended))
-            values = {**after._asdict(), "attempt": None, "delayed": now, "waits": ""}
+            waits = NOT_SEEN if after.state is State.QUEUED and job.wanted is Wanted.RUN else ""
+            values = {**after._asdict(), "attempt": None, "delayed": now, "waits": waits}
             values |= {"reason": "" if after.state is State.SUCCEEDED else why}
             values |= {"ended": now if after.state in ENDED else None}
             current = (jobs.c.id == job.id) & (jobs.c.attempt == attempt.id)

@@ -13,7 +13,7 @@ from sqlalchemy import Connection, delete, func, insert, or_, select, update
 from sqlalchemy.exc import IntegrityError
 
 from leaven.jobs.resources import Resources
-from leaven.jobs.states import ENDED, Entry, State, Wanted
+from leaven.jobs.states import ENDED, NOT_SEEN, Entry, State, Wanted
 from leaven.jobs.store.access import Access, in_parts, note
 from leaven.jobs.store.failures import NameTaken, StoreError
 from leaven.jobs.store.records import Attempt, EnvironmentRecord, Event, Job
@@ -82,6 +82,7 @@ class JobStore(Access):
             "submitted": time.time(),
             "wanted": Wanted.RUN,
             "state": State.QUEUED,
+            "waits": NOT_SEEN,
         }
         try:
             (id,) = connection.execute(insert(jobs).values(**values).returning(jobs.c.id)).one()
