@@ -10,13 +10,16 @@ import signal
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.unit.jobs.plain_jobs import wait_until
 
+PATIENCE = 900.0  # seconds: beside other programs, daemons and jobs may not run for long
+_COMMAND = 300.0  # for one of Slurm's commands, which itself waits for the controller
+_LAST = 2000  # characters of a daemon's log
 _PROGRAMS = ("munged", "slurmctld", "slurmd", "sbatch", "squeue", "scancel", "sinfo")
 
 
@@ -43,9 +46,25 @@ class Cluster:
 
     def run(self, *words: str) -> str:
         done = subprocess.run(
-            words, env={**os.environ, **self.settings}, capture_output=True, text=True, timeout=60, check=True
+            words, env={**os.environ, **self.settings}, capture_output=True, text=True, timeout=_COMMAND, check=True
         )
         return done.stdout
+
+    def wait(self, is_so: Callable[[], object], what: str) -> None:
+        """Wait for a condition, for as long as a busy machine may take, and end with what Slurm knows."""
+        wait_until(is_so, what, PATIENCE, self.told)
+
+    def told(self) -> str:
+        """What Slurm knows: its jobs and nodes, and what its daemons have written last."""
+        parts = []
+        for words in (("squeue", "-t", "all", "-o", "%i %T %r %N %j"), ("sinfo", "-N", "-o", "%N %T %E")):
+            try:
+                parts.append(self.run(*words))
+            except (subprocess.SubprocessError, OSError) as problem:
+                parts.append(str(problem))
+        for file in sorted((self.place / "log").iterdir()):
+            parts.append(f"{file.name}:\n{file.read_text(errors='replace')[-_LAST:]}")
+        return "\n".join(parts)
 
     def start_controller(self) -> None:
         self.controller = _start(self.place, "slurmctld", "-D", "-f", str(self.place / "slurm.conf"))
@@ -56,7 +75,9 @@ class Cluster:
         file = self.place / "state" / "job_state"
         before = file.stat().st_mtime_ns if file.exists() else 0
         self.run("scontrol", "update", f"jobid={job}", "comment=saved")
-        wait_until(lambda: file.exists() and file.stat().st_mtime_ns > before, "the controller's state")
+        wait_until(
+            lambda: file.exists() and file.stat().st_mtime_ns > before, "the controller's state", PATIENCE, self.told
+        )
 
     def kill_controller(self) -> None:
         self.controller.send_signal(signal.SIGKILL)
@@ -81,11 +102,11 @@ def cluster(nodes: int = 2, cores: int = 2, gpus: int = 2) -> Iterator[Cluster]:
     found = Cluster(place, _munged(place), [])
     found.others.append(found.controller)
     try:
-        wait_until(lambda: (place / "munge" / "sock").exists(), "munged")
+        found.wait(lambda: (place / "munge" / "sock").exists(), "munged")
         found.start_controller()
         configured = ("-f", str(place / "slurm.conf"))
         found.others += [_start(place, "slurmd", "-D", *configured, "-N", f"n{n}") for n in range(nodes)]
-        wait_until(lambda: _is_idle(found, nodes), "Slurm's nodes to be idle")
+        found.wait(lambda: _is_idle(found, nodes), "Slurm's nodes to be idle")
         yield found
     finally:
         for process in (found.controller, *reversed(found.others)):
@@ -169,7 +190,7 @@ def _configuration(place: Path, nodes: int, cores: int, gpus: int) -> str:
         "MessageTimeout=100",
         "SlurmctldTimeout=30",
         "SlurmdTimeout=300",
-        "KillWait=30",
+        "KillWait=120",
         "MinJobAge=3600",
         "InactiveLimit=0",
         "AccountingStorageType=accounting_storage/none",
@@ -180,7 +201,7 @@ def _configuration(place: Path, nodes: int, cores: int, gpus: int) -> str:
         lines.append(f"NodeName=n{number} NodeHostname={host} NodeAddr=127.0.0.1 Port={port} {has}")
     names = ",".join(f"n{number}" for number in range(nodes))
     lines += [
-        f"PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=30",
+        f"PartitionName=main Nodes={names} Default=YES MaxTime=INFINITE State=UP PriorityTier=1 GraceTime=120",
         f"PartitionName=urgent Nodes={names} MaxTime=INFINITE State=UP PriorityTier=10 PreemptMode=OFF",
     ]
     return "\n".join(lines) + "\n"

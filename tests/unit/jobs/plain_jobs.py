@@ -24,11 +24,13 @@ from leaven.jobs.store.records import Job
 SECONDS = 60.0  # after which something that is waited for counts as missing
 
 
-def wait_until(is_so: Callable[[], object], what: str = "", seconds: float = SECONDS) -> None:
-    """Wait for a condition."""
+def wait_until(
+    is_so: Callable[[], object], what: str = "", seconds: float = SECONDS, told: Callable[[], str] = str
+) -> None:
+    """Wait for a condition; `told` says what is known where it does not come true."""
     deadline = time.monotonic() + seconds
     while not is_so():
-        assert time.monotonic() < deadline, f"waited {seconds} s for {what or is_so}"
+        assert time.monotonic() < deadline, f"waited {seconds} s for {what or is_so}\n{told()}"
         time.sleep(0.02)
 
 
@@ -59,11 +61,16 @@ def order(text: str, *arguments: str, **more: object) -> requests.Order:
 
 
 class Queue:
-    """A store with a reconcile loop that is turned by hand, in this process."""
+    """A store with a reconcile loop that is turned by hand, in this process.
 
-    def __init__(self, settings: Settings) -> None:
+    What it waits for counts as missing after some seconds, and `told` says what an engine knows of it.
+    """
+
+    def __init__(self, settings: Settings, seconds: float = SECONDS, told: Callable[[], str] = str) -> None:
         settings.folder.mkdir(parents=True, exist_ok=True)
         self.settings = settings
+        self._seconds = seconds
+        self._told = told
         self.store = requests.open_store(settings)
         self._engine = open_engine(settings.store)
         self.restart()
@@ -79,14 +86,14 @@ class Queue:
     def job(self, id: int) -> Job:
         return self.store.job(str(id))
 
-    def turn(self, until: Callable[[], object], what: str = "", seconds: float = SECONDS) -> None:
+    def turn(self, until: Callable[[], object], what: str = "", seconds: float | None = None) -> None:
         """Turn the loop until something is so."""
 
         def turned() -> object:
             self.loop.tick()
             return until()
 
-        wait_until(turned, what, seconds)
+        wait_until(turned, what, seconds or self._seconds, self._told)
 
     def turn_until(self, id: int, *states: State) -> Job:
         self.turn(lambda: self.job(id).state in states, f"job {id} to be {states}")

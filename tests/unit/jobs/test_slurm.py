@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from tests.unit.jobs import cluster
-from tests.unit.jobs.plain_jobs import Queue, agents, marked_processes, order, settings_in, wait_until
+from tests.unit.jobs.plain_jobs import Queue, agents, marked_processes, order, settings_in
 from tests.unit.jobs.test_reconcile import SAVES, begun, outcomes
 from tests.unit.jobs.test_trainings import (
     EPOCHS,
@@ -44,8 +44,9 @@ def slurm() -> Iterator[cluster.Cluster]:
 
 @pytest.fixture
 def queue(slurm: cluster.Cluster, tmp_path: Path) -> Iterator[Queue]:
-    given = {"kind": "slurm", "poll": 0.2, "timeout": 10.0, "grace": 20.0}
-    found = Queue(replace(settings_in(tmp_path / "jobs"), environments={"slurm": given}))
+    given = {"kind": "slurm", "poll": 0.2, "timeout": 20.0, "grace": 100.0}
+    settings = replace(settings_in(tmp_path / "jobs"), environments={"slurm": given})
+    found = Queue(settings, cluster.PATIENCE, slurm.told)
     yield found
     found.close()
 
@@ -86,7 +87,8 @@ def test_a_job_gets_all_of_its_cores(queue: Queue) -> None:
 @pytest.mark.parametrize("name", ["a b", "100%j'\"#1", "@this-node @first-node", "back\\slash ä"])
 def test_folders_may_have_any_name(slurm: cluster.Cluster, tmp_path: Path, name: str) -> None:
     settings = settings_in(tmp_path / name / "jobs")
-    queue = Queue(replace(settings, environments={"slurm": {"kind": "slurm", "poll": 0.2}}))
+    settings = replace(settings, environments={"slurm": {"kind": "slurm", "poll": 0.2}})
+    queue = Queue(settings, cluster.PATIENCE, slurm.told)
     text = "import pathlib; print(pathlib.Path(__file__).parent == pathlib.Path.cwd())"
     (id,) = queue.submit(on_slurm(text, resources=Resources(cpus=1, nodes=2)))
     (job,) = queue.finish(id)
@@ -117,23 +119,29 @@ def test_what_an_administrator_cancels_stays_cancelled(
 def test_why_a_job_waits_is_known_and_it_is_given_up(queue: Queue, slurm: cluster.Cluster) -> None:
     (block,) = queue.submit(on_slurm(SAVES, resources=Resources(cpus=2, nodes=2)))
     begun(queue, block)
-    given = {**queue.settings.environments["slurm"], "start_within": 0.1}
-    environment = Slurm(given, queue.settings.attempts, queue.settings.wake)
-    run = queue.settings.folder / "run"
-    task = Task("wait-1", queue.settings.attempts / "wait-1", run, run, Entry.PLAIN, (), Resources(cpus=2))
+    given = queue.settings.environments["slurm"]
+    run, attempts = queue.settings.folder / "run", queue.settings.attempts
+    task = Task("wait-1", attempts / "wait-1", run, run, Entry.PLAIN, (), Resources(cpus=2))
+    environment = Slurm(given, attempts, queue.settings.wake)
     native = environment.submit(task)
-    seen = []
+    reasons = set()
+
+    def is_explained() -> bool:
+        reasons.add(environment.poll({"wait-1": native})["wait-1"].reason)
+        return "waits for nodes to be free (Slurm: Resources)" in reasons
+
+    slurm.wait(is_explained, "the reason")
+    impatient = Slurm({**given, "start_within": 0.001}, attempts, queue.settings.wake)
+    seen = [impatient.poll({"wait-1": native})["wait-1"]]
 
     def has_ended() -> bool:
-        seen.append(environment.poll({"wait-1": native})["wait-1"])
+        seen.append(impatient.poll({"wait-1": native})["wait-1"])
         return seen[-1].phase == "ended"
 
-    wait_until(has_ended, "it to be given up")
-    reasons = {status.reason for status in seen if status.phase == "starting"}
-    assert "waits for nodes to be free (Slurm: Resources)" in reasons
+    slurm.wait(has_ended, "it to be given up")
     assert seen[-1].outcome is Outcome.TIMED_OUT
-    assert seen[-1].reason.startswith("it could not start within 0.1 minutes: ")
-    wait_until(lambda: f"{native} CANCELLED" in slurm.run("squeue", "-h", "-t", "all", "-o", "%i %T"), "scancel")
+    assert seen[-1].reason.startswith("it could not start within 0.001 minutes: waits for nodes to be free")
+    slurm.wait(lambda: f"{native} CANCELLED" in slurm.run("squeue", "-h", "-t", "all", "-o", "%i %T"), "scancel")
     requests.cancel(queue.store, [queue.job(block)])
     queue.finish(block)
 
@@ -195,7 +203,7 @@ def test_a_controller_that_is_killed_is_marked_and_nothing_is_lost(queue: Queue,
     assert queue.job(id).state is State.RUNNING
     (later,) = queue.submit(on_slurm("print('later')"))
     slurm.start_controller()
-    queue.turn(lambda: queue.job(later).state in ENDED, "the job after that", 240)  # its nodes come back one by one
+    queue.turn(lambda: queue.job(later).state in ENDED, "the job after that")  # its nodes come back one by one
     assert queue.job(later).state is State.SUCCEEDED
     assert (queue.job(id).state, queue.job(id).attempts) == (State.RUNNING, 1)
     assert queue.store.environments()[0].unreachable_since is None
@@ -226,10 +234,10 @@ def test_a_preempted_training_ends_with_the_same_weights(queue: Queue, slurm: cl
     slow_down(project)
     (id,) = queue.submit(requests.Order(packed(project), "slurm", Resources(cpus=2)))
     run = Path(queue.job(id).run)
-    queue.turn(lambda: epochs_in(run) >= 2, "two epochs", 300)
+    queue.turn(lambda: epochs_in(run) >= 2, "two epochs")
     urgent = ["sbatch", "-p", "urgent", "-N2", "--ntasks-per-node=1", "-c2", "-o", "/dev/null", "--wrap", "sleep 1"]
     slurm.run(*urgent)
-    queue.turn(lambda: queue.job(id).state is State.SUCCEEDED, "the end", 300)
+    queue.turn(lambda: queue.job(id).state is State.SUCCEEDED, "the end")
     assert "resuming" in queue.log(id)
     assert queue.job(id).failures == 0
     assert weights(run) == trained_without_interruption(project, threads=2)
@@ -237,7 +245,7 @@ def test_a_preempted_training_ends_with_the_same_weights(queue: Queue, slurm: cl
 
 def test_a_training_on_two_nodes(queue: Queue, project: Path) -> None:
     (id,) = queue.submit(requests.Order(packed(project), "slurm", Resources(cpus=1, processes=1, nodes=2)))
-    queue.turn(lambda: queue.job(id).state in ENDED, "the end", 300)
+    queue.turn(lambda: queue.job(id).state in ENDED, "the end")
     assert queue.job(id).state is State.SUCCEEDED, queue.log(id)
     run = Path(queue.job(id).run)
     assert epochs_in(run) == EPOCHS
@@ -305,7 +313,7 @@ def test_a_crash_right_after_an_array_was_submitted_does_not_submit_it_twice(
 
 def test_a_sweep_as_an_array_comes_to_its_end(queue: Queue, project: Path) -> None:
     ids = queue.submit(requests.Order(packed(project, SWEEP), "slurm", Resources(cpus=1), is_sweep=True))
-    queue.turn(lambda: all(queue.job(id).state in ENDED for id in ids), "the sweep to end", 400)
+    queue.turn(lambda: all(queue.job(id).state in ENDED for id in ids), "the sweep to end")
     is_swept(queue.store, ids)
     assert len({queue.store.attempts(id)[0].native.partition("_")[0] for id in ids[:-1]}) == 1
 

@@ -432,7 +432,7 @@ class Team:
         for find in (supervisors, agents):
             wait_until(lambda find=find: not self._all(lambda user: find(user.jobs / "attempts")), "supervisors to end")  # type: ignore[misc]
         wait_until(lambda: not self._all(lambda user: coordinators(user.jobs)), "coordinators to end")
-        wait_until(lambda: not slurm.run("squeue", "-h").strip(), "Slurm's queue to be empty")
+        slurm.wait(lambda: not slurm.run("squeue", "-h").strip(), "Slurm's queue to be empty")
 
 
 def post(api: Api, order: dict[str, Any]) -> None:
