@@ -23,7 +23,7 @@ from leaven.jobs.package import make_package
 from leaven.jobs.resources import Resources
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ENDED, Entry, State, Wanted
-from leaven.jobs.store.connection import has_leader, sqlite_url
+from leaven.jobs.store.connection import sqlite_url
 from leaven.jobs.store.for_users import JobStore, Submission
 from leaven.jobs.supervisor import LOG
 
@@ -51,7 +51,7 @@ def main() -> int:
         store = requests.open_store(settings)
         try:
             measure_submits(settings, store, args.submits)
-            _lead(settings)
+            _lead(settings, store)
             measure_latency(settings, store, args.latencies)
             measure_short_jobs(settings, store, args.short)
             missed += measure_idle(settings, store, args.idle)
@@ -75,9 +75,9 @@ def _order(text: str = "", *arguments: str) -> requests.Order:
     return requests.Order(package, resources=Resources(cpus=1))
 
 
-def _lead(settings: Settings) -> None:
+def _lead(settings: Settings, store: JobStore) -> None:
     coordinator.start(settings, stays=True)
-    while not has_leader(settings.store, settings.folder):
+    while not store.agents():
         time.sleep(0.01)
 
 

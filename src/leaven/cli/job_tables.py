@@ -17,7 +17,6 @@ from leaven.jobs.store.records import Job
 from leaven.terminal.duration_text import duration_text
 
 _LAST = 20  # ended jobs that are listed
-_STARTING = 2.0  # seconds
 _SECONDS = 1.0  # between two lists of --watch
 _WIDEST = 100  # of what is said of a job
 
@@ -60,9 +59,6 @@ def _notes(settings: Settings, store: JobStore, found: Sequence[Job]) -> list[st
         if one.unreachable_since is not None and one.agent == own
     ]
     if any(job.state not in ENDED and not job.is_paused for job in found):
-        until = time.monotonic() + _STARTING  # the coordinator that a submit has started takes a moment
-        while coordinator.is_starting(settings) and time.monotonic() < until:
-            time.sleep(0.05)
         lines += coordinator.problems(settings, store)
     return ["", *lines] if lines else []
 

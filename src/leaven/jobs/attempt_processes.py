@@ -15,10 +15,7 @@ import ctypes
 import os
 import signal
 import time
-
-TYPE_CHECKING = False  # `typing` takes as long to import as all the rest
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable
 
 ATTEMPT = "LEAVEN_ATTEMPT"  # the environment variable by which the processes of an attempt are found
 PREFIX = "leaven-"  # of names and control groups

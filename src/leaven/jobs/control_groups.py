@@ -9,12 +9,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterable, Iterator, Mapping
 
 from leaven.jobs.attempt_processes import PREFIX, hold, is_held, supervisor_name
-
-TYPE_CHECKING = False  # `typing` takes as long to import as all the rest
-if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
 
 _PERIOD = 100_000  # microseconds over which the time of cores is counted
 

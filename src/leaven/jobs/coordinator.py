@@ -8,20 +8,16 @@ started to stay. Jobs don't depend on it: it may end or be killed at any time, a
 never imports torch.
 """
 
-import argparse
 import contextlib
-import fcntl
 import json
 import logging
 import math
 import os
 import select
 import signal
-import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from dataclasses import asdict
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
@@ -34,7 +30,7 @@ from leaven.jobs.notifying import Notifier
 from leaven.jobs.reconcile import Reconciler
 from leaven.jobs.settings import Settings
 from leaven.jobs.store.access import Access
-from leaven.jobs.store.connection import AnotherLeads, has_leader, is_led, is_sqlite, leading, opened
+from leaven.jobs.store.connection import AnotherLeads, has_leader, is_led, opened
 from leaven.jobs.store.failures import StoreError
 from leaven.jobs.store.for_loop import LoopStore
 from leaven.jobs.store.for_users import JobStore
@@ -47,7 +43,6 @@ _AFTER_FAILURE = 2.0
 LEADER = "coordinator"  # the fact that says which one leads
 _TRY_TO_LEAD = 5.0  # seconds between two looks at whether another leads
 _LOCK_TRIES = 10
-_STARTING = "starting.lock"
 _STORE = "LEAVEN_JOBS_STORE"  # the environment variable with the address of the store
 _FORGET = 3600.0  # seconds between two looks at old jobs
 _LOG_BYTES = 1_000_000
@@ -55,18 +50,14 @@ _LOG_BYTES = 1_000_000
 _log = logging.getLogger(__name__)
 
 
-class AnotherRuns(Exception):
-    """The folder of jobs has a coordinator already."""
-
-
 class Coordinator:
     """Runs the jobs of one user until it is told to stop, or has been idle for some seconds (None: never).
 
-    It leads the store if no other does. `starting` is a descriptor that is closed when it has begun.
+    It leads the store if no other does. `lock` is the descriptor of the folder's lock, which it holds.
     """
 
-    def __init__(self, settings: Settings, idle_seconds: float | None, starting: int | None = None) -> None:
-        self._starting = starting
+    def __init__(self, settings: Settings, idle_seconds: float | None, lock: int) -> None:
+        self._lock = lock
         self._settings = settings
         self._idle_seconds = math.inf if idle_seconds is None else idle_seconds
         self._is_stopping = False
@@ -81,42 +72,27 @@ class Coordinator:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._stop)
-        with self._holding_folder():
-            while True:
-                try:
-                    is_over = self._lead_or_follow()
-                except StoreError as problem:  # the database is gone between two loops
-                    if not self._has_begun:
-                        raise
-                    _log.warning("%s", problem)
-                    is_over = False
-                    self._sleep(_AFTER_FAILURE)
-                if self._is_stopping or (is_over and self._is_idle()):
-                    _log.info("ended")
-                    return
+        while True:
+            try:
+                is_over = self._lead_or_follow()
+            except StoreError as problem:  # the database is gone between two loops
+                if not self._has_begun:
+                    raise
+                _log.warning("%s", problem)
+                is_over = False
+                self._sleep(_AFTER_FAILURE)
+            if self._is_stopping or (is_over and self._is_idle()):
+                _log.info("ended")
+                return
 
     def _lead_or_follow(self) -> bool:
         """Lead the store, or if another does, only run the jobs of this user; whether there is nothing more to do."""
-        url, folder = self._settings.store, self._settings.folder
         try:
-            with leading(url, folder) as engine:
+            with opened(self._settings.store, leads=True) as engine:
                 return self._loop(engine, leads=True)
         except AnotherLeads:
-            if is_sqlite(url):
-                raise AnotherRuns from None
-        with opened(url) as engine:
-            return self._loop(engine, leads=False)
-
-    @contextlib.contextmanager
-    def _holding_folder(self) -> Iterator[None]:
-        """Be the only one of this folder. With SQLite, the one that leads is."""
-        if is_sqlite(self._settings.store):
-            yield
-            return
-        with self._settings.lock.open("a") as file:
-            if not take(file.fileno(), _LOCK_TRIES):
-                raise AnotherRuns
-            yield
+            with opened(self._settings.store) as engine:
+                return self._loop(engine, leads=False)
 
     def _is_idle(self) -> bool:
         with opened(self._settings.store) as engine:
@@ -135,9 +111,6 @@ class Coordinator:
         self._has_begun = True
         store = self._store(engine, leads=leads)
         _log.info("%s %s", "leading as" if leads else "following as", store.agent or self._settings.folder)
-        if self._starting is not None:
-            os.close(self._starting)
-            self._starting = None
         reconciler, notifier = Reconciler(store, self._settings), Notifier(store, self._settings)
         try_to_lead = time.monotonic() + _TRY_TO_LEAD
         is_known, was_busy = not leads, True
@@ -167,13 +140,19 @@ class Coordinator:
             except Exception:
                 _log.exception("something unexpected; it is tried again")
                 wait = _AFTER_FAILURE
-            if not (self._settings.folder.is_dir() and os.fstat(self._pipe).st_nlink > 0):
+            if not self._has_folder():
                 _log.error("the folder %s was removed", self._settings.folder)
                 self._is_stopping = True
                 return True
             self._sleep(min(_POLL if wait is None else wait, _POLL))
         self._is_stopping = True
         return True
+
+    def _has_folder(self) -> bool:
+        """Whether the folder is there, and not another one in its place."""
+        with contextlib.suppress(OSError):
+            return os.path.samestat(os.fstat(self._lock), os.stat(self._settings.lock))
+        return False
 
     def _forget_old(self, store: LoopStore) -> None:
         """Forget old events and jobs now and then; jobs unless the time of day has jumped since this process began."""
@@ -197,7 +176,6 @@ class Coordinator:
 
 def open_pipe(file: Path) -> int:
     """A pipe with a name, open for both directions so that it never ends."""
-    file.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
         os.mkfifo(file, 0o600)
     return os.open(file, os.O_RDWR | os.O_NONBLOCK)
@@ -212,42 +190,34 @@ def start(settings: Settings, *, stays: bool = False, idle_seconds: float = IDLE
     if is_running(settings):
         return False
     settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    starting = os.open(settings.folder / _STARTING, os.O_RDWR | os.O_CREAT, 0o600)
+    lock = os.open(settings.lock, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(starting, fcntl.LOCK_EX | fcntl.LOCK_NB)  # held by the new process until it has begun
+        if not take(lock, _LOCK_TRIES):
+            return False
         settings.stop.unlink(missing_ok=True)
-        _spawn(settings, starting, None if stays else idle_seconds)
-    except BlockingIOError:
-        return False
+        _spawn(settings, lock, None if stays else idle_seconds)
     finally:
-        os.close(starting)
+        os.close(lock)
     return True
 
 
-def is_starting(settings: Settings) -> bool:
-    """Whether a coordinator was started that has not begun."""
-    return is_taken(settings.folder / _STARTING)
-
-
 def is_running(settings: Settings) -> bool:
-    """Whether this folder has a coordinator."""
+    """Whether this folder has a coordinator, or one is starting."""
     return is_taken(settings.lock)
 
 
-def _spawn(settings: Settings, starting: int, idle_seconds: float | None) -> None:
-    options = {"starting": starting, "host": settings.host, "backoff": settings.backoff}
-    options |= {"idle": idle_seconds, "keep": settings.keep}
-    words = [sys.executable, "-m", "leaven.jobs.coordinator", str(settings.folder)]
-    words += [f"--{name}={value}" for name, value in options.items() if value is not None]
+def _spawn(settings: Settings, lock: int, idle_seconds: float | None) -> None:
+    own = {"host": settings.host, "backoff": settings.backoff, "keep": settings.keep}
+    serving = {"idle_seconds": idle_seconds, "lock": lock}
     with settings.log.open("ab") as log:
         subprocess.Popen(
-            words,
+            [sys.executable, "-m", "leaven.jobs.coordinator", str(settings.folder), json.dumps([own, serving])],
             cwd="/",
             env={**os.environ, _STORE: settings.store},  # it may have a password in it, which others must not see
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            pass_fds=(starting,),
+            pass_fds=(lock,),  # which it so holds from now on
             start_new_session=True,
         )
 
@@ -303,31 +273,26 @@ def problems(settings: Settings, store: JobStore) -> list[str]:
 
 
 def main() -> None:
-    """The process of a coordinator."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--host", default=socket.gethostname())
-    parser.add_argument("--backoff", type=float, required=True)
-    parser.add_argument("--idle", type=float)
-    parser.add_argument("--keep", type=float)
-    parser.add_argument("--starting", type=int)
-    args = parser.parse_args()
-    settings = Settings(args.folder, os.environ.pop(_STORE), backoff=args.backoff, host=args.host, keep=args.keep)
-    args.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    serve(settings, args.idle, args.starting)
+    """The process of a coordinator, as `_spawn` starts it."""
+    folder, (own, serving) = Path(sys.argv[1]), json.loads(sys.argv[2])
+    serve(Settings(folder, os.environ.pop(_STORE), **own), **serving)
 
 
-def serve(settings: Settings, idle_seconds: float | None = None, starting: int | None = None) -> None:
-    """Be the coordinator of a folder of jobs; where there is one already, step back."""
+def serve(settings: Settings, idle_seconds: float | None = None, lock: int | None = None) -> None:
+    """Be the coordinator of a folder of jobs, whose lock may be held already; where there is another, step back."""
     os.umask(0o077)  # what it writes is nobody else's business
+    if lock is None:
+        settings.folder.mkdir(parents=True, exist_ok=True)
+        lock = os.open(settings.lock, os.O_RDWR | os.O_CREAT)
     handler = RotatingFileHandler(settings.log, maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8", delay=True)
     logging.basicConfig(
         level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s", handlers=[handler], force=True
     )
     try:
-        Coordinator(settings, idle_seconds, starting).run()
-    except AnotherRuns:
-        _log.info("another coordinator runs these jobs")
+        if take(lock, _LOCK_TRIES):
+            Coordinator(settings, idle_seconds, lock).run()
+        else:
+            _log.info("another coordinator runs these jobs")
     except StoreError as problem:
         _log.error("%s", problem)
         sys.exit(1)

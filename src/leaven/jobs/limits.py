@@ -7,16 +7,13 @@ standard library.
 
 from __future__ import annotations
 
+import _socket
 import contextlib
 import os
 import time
 
 from leaven.jobs.attempt_processes import descendants, hold, process_file
 from leaven.jobs.control_groups import killed_in, make_groups, remove, write
-
-TYPE_CHECKING = False  # `typing` takes as long to import as all the rest
-if TYPE_CHECKING:
-    import _socket
 
 _LOOK = 1.0  # seconds between two looks at memory
 _CORE = "leaven-core-"  # begins the name that a job holds for each core that it is pinned to

@@ -284,7 +284,7 @@ class Reconciler:
         package = open_package(package_file(self._settings.packages, job.package))
         if package.hash != job.package:
             raise PackageError("its package is not the one that was submitted any more")
-        secrets = job_variables.secret_values(self._settings.folder, json.loads(job.secrets))
+        secrets = job_variables.secret_values(self._settings.folder, job.secrets)
         run = Path(job.run)
         unpack(package, run)
         own = {job_variables.JOB: str(job.id), run_folder.PACKED_BY: package.manifest.leaven}
@@ -294,10 +294,10 @@ class Reconciler:
             run,
             Path(job.project or run),
             job.entry,
-            json.loads(job.arguments),
+            job.arguments,
             job.resources,
             scheduling.in_use([attempt.devices]),
-            {**json.loads(job.variables), **own},
+            {**job.variables, **own},
             secrets,
         )
 

@@ -15,9 +15,6 @@ _SHOWN = {  # fields that `Job.to_json` shows otherwise than the store has them
     "state": Literal["paused", *(state.value for state in State)],
     "progress": Progress | None,
     "settings": dict[str, Any],
-    "arguments": list[str],
-    "variables": dict[str, str],
-    "secrets": list[str],
 }
 
 
@@ -46,15 +43,6 @@ class EnvironmentReply(BaseModel):
     kind: str
     has: Slots | None
     problem: str
-
-
-class CheckReply(BaseModel):
-    """Something that an environment needs."""
-
-    what: str
-    is_right: bool
-    found: str
-    help: str
 
 
 class CoordinatorReply(BaseModel):

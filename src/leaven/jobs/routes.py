@@ -3,7 +3,6 @@
 import asyncio
 import html
 from collections.abc import AsyncIterator, Callable
-from dataclasses import asdict
 from typing import Annotated, Any
 
 import anyio
@@ -16,7 +15,7 @@ from pydantic import ValidationError
 from leaven.jobs import coordinator, job_variables, replies, requests
 from leaven.jobs.checking import checks
 from leaven.jobs.environments.answers import CachedAnswer
-from leaven.jobs.environments.environment import Unreachable
+from leaven.jobs.environments.environment import Check, Unreachable
 from leaven.jobs.metrics import Metrics
 from leaven.jobs.package import read_package
 from leaven.jobs.printed import stream_logs
@@ -283,11 +282,10 @@ def _add_environments(router: APIRouter, settings: Settings, store: JobStore) ->
         summary="What an environment needs, and a tiny job in it",
         responses=problems(404),
     )
-    async def check(name: str) -> list[replies.CheckReply]:
+    async def check(name: str) -> list[Check]:
         if name not in settings.environments:
             raise HTTPException(404, f"there is no environment `{name}`")
-        results = await anyio.to_thread.run_sync(lambda: list(checks(settings, name)), limiter=waiting)
-        return [replies.CheckReply(**asdict(result)) for result in results]
+        return await anyio.to_thread.run_sync(lambda: list(checks(settings, name)), limiter=waiting)
 
     @router.get("/coordinator", summary="Whether a coordinator is running, and how many jobs there are")
     def status() -> replies.CoordinatorReply:

@@ -85,12 +85,12 @@ def choose(
     running, queue = list(running), list(queue)
     shares = _Shares(running, users or Users())
     choice = Choice()
-    used = sum(map(needs, running), Slots())
+    used = sum((job.slots for job in running), Slots())
     kept = Slots()  # for those that don't fit yet
     until = 0.0  # seconds in which the first of them could start
     taken = set(devices_in_use)
     for job in _in_turn(queue, shares):
-        has, need = capacities[job.id], needs(job)
+        has, need = capacities[job.id], job.slots
         ends_in_time = job.minutes is not None and 60 * job.minutes <= until < math.inf
         if lacking := missing(need, has):
             choice.waits[job.id] = lacking
@@ -115,37 +115,32 @@ def choose(
     known = {start.job for start in choice.starts} | choice.waits.keys()
     for job in queue:
         if job.id not in known:
-            choice.waits[job.id] = missing(needs(job), capacities[job.id]) or _TURN
+            choice.waits[job.id] = missing(job.slots, capacities[job.id]) or _TURN
     return choice
 
 
 def _victims(job: Scheduled, free: Slots, running: Sequence[Running]) -> list[int]:
     """The running jobs that must make room for one of a higher priority; none if that would not be enough."""
     for other in running:
-        free += needs(other) if other.is_leaving else Slots()
+        free += other.slots if other.is_leaving else Slots()
     victims: list[int] = []
     lower = [other for other in running if other.is_preemptible and not other.is_leaving]
     lower = [other for other in lower if other.priority < job.priority]
     for other in sorted(lower, key=lambda other: (other.priority, -other.id)):
-        if free.has(needs(job)):
+        if free.has(job.slots):
             break
-        free += needs(other)
+        free += other.slots
         victims.append(other.id)
-    return victims if free.has(needs(job)) else []
+    return victims if free.has(job.slots) else []
 
 
 def _seconds_until(need: Slots, free: Slots, running: Sequence[Running]) -> float:
     """In how many seconds there is room for a job, by the time limits of what runs."""
     for other in sorted(running, key=lambda each: each.seconds_left):
-        free += needs(other)
+        free += other.slots
         if free.has(need):
             return other.seconds_left
     return math.inf
-
-
-def needs(job: Scheduled) -> Slots:
-    """The slots that a job takes while it runs."""
-    return Slots(job.cpus, job.memory, job.gpus)
 
 
 class _Shares:
@@ -161,7 +156,7 @@ class _Shares:
             self._add(job)
 
     def _add(self, job: Scheduled) -> None:
-        self._running[job.owner] = self._running.get(job.owner, Slots()) + needs(job)
+        self._running[job.owner] = self._running.get(job.owner, Slots()) + job.slots
         self._owners[job.owner] += 1
         self._batches[_batch(job)] += 1
 
@@ -179,7 +174,7 @@ class _Shares:
         quota = self._quotas.get(job.owner) or self._quotas.get("*")
         if quota is None:
             return ""
-        has = self._running.get(job.owner, Slots()) + needs(job)
+        has = self._running.get(job.owner, Slots()) + job.slots
         for number, most, what in (
             (self._owners[job.owner] + 1, quota.jobs, "job"),
             (has.cpus, quota.cpus, "core"),

@@ -23,7 +23,7 @@ from typing import Any
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.environments.keys import Form, is_of
 from leaven.jobs.resources import minutes_of
-from leaven.jobs.store.connection import is_sqlite, sqlite_url
+from leaven.jobs.store.connection import is_sqlite, lock_file, sqlite_url
 from leaven.terminal.byte_sizes import parse_bytes
 from leaven.terminal.problem import Problem
 
@@ -87,7 +87,7 @@ class Settings:
     def lock(self) -> Path:
         """Held by the coordinator of this folder, and with a store in PostgreSQL, of this machine."""
         if is_sqlite(self.store):
-            return self.folder / "coordinator.lock"
+            return lock_file(self.folder)
         return self.folder / f"coordinator-{re.sub(r'[^A-Za-z0-9.-]', '_', self.host)}.lock"
 
     @property

@@ -114,7 +114,7 @@ def project(folder: Path) -> Iterator[Path]:
         store = requests.open_store(settings)
 
         def is_ended() -> bool:
-            coordinator.stop(settings, store)  # one that is only starting does not see it
+            coordinator.stop(settings, store)
             return not coordinators(settings.folder)
 
         wait_until(is_ended, "the coordinator to end")

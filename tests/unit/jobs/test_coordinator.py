@@ -1,5 +1,6 @@
 """The coordinator as a process: one leads, it needs little, and it comes back after whatever happens to it."""
 
+import contextlib
 import os
 import resource
 import signal
@@ -39,6 +40,8 @@ def leads(settings: Settings) -> int:
     coordinator.start(settings, stays=True)
     wait_until(lambda: has_leader(settings.store, settings.folder), "a coordinator to lead")
     (pid,) = coordinators(settings.folder)
+    with contextlib.closing(requests.open_store(settings)) as store:
+        wait_until(lambda: pid in [one.pid for one in store.agents().values()], "it to say who it is")
     return pid
 
 
@@ -49,7 +52,7 @@ def ended(store: JobStore, id: int, state: State) -> bool:
 def test_a_second_coordinator_steps_back(settings: Settings, store: JobStore) -> None:
     pid = leads(settings)
     assert not coordinator.start(settings)
-    words = [sys.executable, "-m", "leaven.jobs.coordinator", str(settings.folder), "--backoff", "1"]
+    words = [sys.executable, "-m", "leaven.jobs.coordinator", str(settings.folder), "[{}, {}]"]
     done = subprocess.run(words, env={**os.environ, "LEAVEN_JOBS_STORE": settings.store}, timeout=60, check=False)
     assert done.returncode == 0
     assert "another coordinator runs these jobs" in settings.log.read_text()

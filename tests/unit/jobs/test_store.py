@@ -10,13 +10,14 @@ from pathlib import Path
 
 import pytest
 from sqlalchemy import create_engine, update
+from tests.unit.jobs import postgres
 from tests.unit.jobs.plain_jobs import Queue, order, settings_in, wait_until
 
 from leaven.jobs import coordinator, requests
 from leaven.jobs.resources import Resources
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import State
-from leaven.jobs.store.connection import AnotherLeads, has_leader, is_sqlite, leading, open_engine
+from leaven.jobs.store.connection import AnotherLeads, has_leader, is_sqlite, open_engine, opened
 from leaven.jobs.store.failures import NameTaken, StoreError
 from leaven.jobs.store.for_loop import LoopStore
 from leaven.jobs.store.schema import VERSION, facts
@@ -32,15 +33,15 @@ def test_a_store_of_a_newer_version_is_refused(settings: Settings) -> None:
         requests.open_store(settings)
 
 
-def test_one_leads_at_a_time(settings: Settings) -> None:
-    requests.open_store(settings).close()
-    assert not has_leader(settings.store, settings.folder)
-    with leading(settings.store, settings.folder):
-        assert has_leader(settings.store, settings.folder)
-        with pytest.raises(AnotherLeads), leading(settings.store, settings.folder):
+def test_one_leads_at_a_time(tmp_path: Path, server: str) -> None:
+    url = postgres.new_schema(server, "leads")
+    assert not has_leader(url, tmp_path)
+    with opened(url, leads=True):
+        assert has_leader(url, tmp_path)
+        with pytest.raises(AnotherLeads), opened(url, leads=True):
             pass
-        assert has_leader(settings.store, settings.folder)
-    assert not has_leader(settings.store, settings.folder)
+        assert has_leader(url, tmp_path)
+    assert not has_leader(url, tmp_path)
 
 
 def test_a_name_that_is_taken_is_refused_and_nothing_is_added(queue: Queue) -> None:

@@ -110,7 +110,7 @@ class Access:
 
     def agents(self) -> dict[str, Agent]:
         """The coordinators of all users, by their ids."""
-        return {row.id: Agent.of(row) for row in self.rows(select(agents).order_by(agents.c.id))}
+        return {row.id: Agent(*row) for row in self.rows(select(agents).order_by(agents.c.id))}
 
     def fact(self, name: str) -> str | None:
         value: str | None = self.value(select(facts.c.value).where(facts.c.name == name))

@@ -1,10 +1,9 @@
 """Opening a store: which database, how it is made durable, and who may lead.
 
-One process leads a store: it runs the reconcile loop. With SQLite it holds a lock on a file, with PostgreSQL an
-advisory lock of its only connection: if the connection breaks, the lock must be taken again before anything else.
+One process leads a store. With SQLite it is the coordinator of the folder, with PostgreSQL the one whose only
+connection has an advisory lock: if the connection breaks, the lock must be taken again before anything else.
 """
 
-import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,7 +18,7 @@ from leaven.jobs.store.failures import StoreError, first_line, help_for, raising
 from leaven.jobs.store.files import prepare_file
 from leaven.jobs.store.schema import VERSION
 from leaven.jobs.store.versions import convert, create, refuse_newer, version_of
-from leaven.jobs.supervisor import is_taken, take
+from leaven.jobs.supervisor import is_taken
 
 _LEADING, _CREATING = 0x6C656176, 0x6C656177  # "leav": the numbers of locks, each for every schema of a database
 _SCHEMA = "hashtext(current_schema())"
@@ -43,7 +42,6 @@ _LIMITS = {  # of the server: until a client that is gone is
     "tcp_keepalives_interval": "5",
     "tcp_keepalives_count": "3",
 }
-_TRIES = 10
 _UNTIL_FREE = 10.0  # seconds in which a database notices that a connection is gone
 _SECONDS = 30  # how long a writer waits for another
 
@@ -61,7 +59,8 @@ def is_sqlite(url: str) -> bool:
 
 
 def open_engine(url: str, *, leads: bool = False) -> Engine:
-    """An engine whose tables exist and have the version that this code knows."""
+    """An engine whose tables exist and have the version that this code knows; `AnotherLeads` where that is so."""
+    leads = leads and not is_sqlite(url)
     try:
         parsed = make_url(url)
         if parsed.drivername in ("postgresql", "postgres"):
@@ -82,7 +81,7 @@ def open_engine(url: str, *, leads: bool = False) -> Engine:
         _use_sqlite(engine)
     else:
         event.listen(engine, "connect", _limit_waits)
-    if leads and not is_sqlite(url):
+    if leads:
         event.listen(engine, "connect", _Leadership().take)
     try:
         _prepare(engine)
@@ -172,28 +171,10 @@ def opened(url: str, *, leads: bool = False) -> Iterator[Engine]:
         engine.dispose()
 
 
-@contextmanager
-def leading(url: str, folder: Path) -> Iterator[Engine]:
-    """Lead a store for as long as the context lasts; `AnotherLeads` if another process does."""
-    if not is_sqlite(url):
-        with opened(url, leads=True) as engine:
-            yield engine
-        return
-    descriptor = os.open(_lock_file(folder), os.O_RDWR | os.O_CREAT, 0o600)
-    if not take(descriptor, _TRIES):
-        os.close(descriptor)
-        raise AnotherLeads
-    try:
-        with opened(url) as engine:
-            yield engine
-    finally:
-        os.close(descriptor)
-
-
 def has_leader(url: str, folder: Path) -> bool:
     """Whether a process leads a store."""
     if is_sqlite(url):
-        return is_taken(_lock_file(folder))
+        return is_taken(lock_file(folder))
     with opened(url) as engine:
         return is_led(engine)
 
@@ -204,7 +185,8 @@ def is_led(engine: Engine) -> bool:
         return bool(connection.execute(_HELD).scalar())
 
 
-def _lock_file(folder: Path) -> Path:
+def lock_file(folder: Path) -> Path:
+    """Held by the one coordinator of a folder with an SQLite store."""
     return folder / "coordinator.lock"
 
 

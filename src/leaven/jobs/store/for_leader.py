@@ -8,6 +8,7 @@ from dataclasses import dataclass, fields
 
 from sqlalchemy import insert, or_, select, update
 
+from leaven.jobs.resources import Slots
 from leaven.jobs.states import ACTIVE, ENDED, State, Wanted
 from leaven.jobs.store.access import Access, in_parts, note
 from leaven.jobs.store.schema import attempts, dependencies, jobs, usage
@@ -28,6 +29,10 @@ class Scheduled:
     memory: int
     gpus: int
     minutes: float | None
+
+    @property
+    def slots(self) -> Slots:
+        return Slots(self.cpus, self.memory, self.gpus)
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,10 +3,9 @@
 Each method is one transaction, or one query. Decisions about the jobs of all agents are the leader's (`for_leader.py`).
 """
 
-import contextlib
-import json
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
 from typing import Any, NamedTuple
 
 from sqlalchemy import Connection, Engine, and_, delete, func, or_, select, update
@@ -41,10 +40,8 @@ class LoopStore(Access):
         if agent:  # an agent never acts for another user, whatever somebody has written
             self._mine &= jobs.c.owner == self.user
 
-    @contextlib.contextmanager
-    def _writing(self) -> Iterator[Connection]:
-        with self.writing(wakes=not self.leads) as connection:
-            yield connection
+    def _writing(self) -> AbstractContextManager[Connection]:
+        return self.writing(wakes=not self.leads)
 
     # -- reading
 
@@ -52,10 +49,10 @@ class LoopStore(Access):
         """The jobs that have an attempt under way."""
         with self.reading() as connection:
             query = select(jobs).where(self._mine, jobs.c.state.in_(ACTIVE))
-            running = [Job.of(row) for row in connection.execute(query.order_by(jobs.c.id))]
+            running = [Job(*row) for row in connection.execute(query.order_by(jobs.c.id))]
             ids = [job.attempt for job in running]
             rows = connection.execute(select(attempts).where(attempts.c.id.in_(ids))) if ids else ()
-            by_id = {row.id: Attempt.of(row) for row in rows}
+            by_id = {row.id: Attempt(*row) for row in rows}
         return [(job, by_id[str(job.attempt)]) for job in running]
 
     def targets(self) -> list[tuple[str, str]]:
@@ -80,7 +77,7 @@ class LoopStore(Access):
         query = select(events, jobs).join(jobs, jobs.c.id == events.c.job).where(self._mine, events.c.id > last)
         query = query.where(events.c.what.in_(ENDED)).order_by(events.c.id).limit(100)
         of_event = len(events.c)
-        return [(Event(*row[:of_event]), Job.of(row[of_event:])) for row in self.rows(query)]
+        return [(Event(*row[:of_event]), Job(*row[of_event:])) for row in self.rows(query)]
 
     def forget_events(self, most: int = _MOST_EVENTS) -> None:
         """Forget the oldest events of jobs that have many: one may be paused and resumed by a program for years."""
@@ -104,7 +101,7 @@ class LoopStore(Access):
     def adopt(self) -> None:
         """Take over the jobs of a store that is older than agents: it had one coordinator, which ran all of them."""
         if self.agent:
-            with contextlib.suppress(NotAllowed):  # an administrator's will
+            with suppress(NotAllowed):  # an administrator's will
                 self.change(jobs.c.agent == "", {"agent": self.agent, "owner": self.user}, "adopted")
 
     def begin_rounds(self) -> None:
@@ -159,7 +156,7 @@ class LoopStore(Access):
 
     def note_agent(self, about: Mapping[str, Any], capacity: Mapping[str, Any], *, is_news: bool) -> None:
         """Record that the agent is alive, and the capacity of its environments."""
-        values = {**about, "owner": self.user, "capacity": json.dumps(capacity, sort_keys=True), "seen": self.now()}
+        values = {**about, "owner": self.user, "capacity": capacity, "seen": self.now()}
         with self.writing(wakes=is_news and not self.leads) as connection:
             self.upsert(connection, agents, {"id": self.agent}, values)
 

@@ -76,9 +76,6 @@ class JobStore(Access):
             "name": new.name or f"new-{time.monotonic_ns()}-{len(before)}",
             "owner": self.user,
             "settings": json.dumps(new.settings, sort_keys=True),
-            "arguments": json.dumps(list(new.arguments)),
-            "variables": json.dumps(dict(new.variables)),
-            "secrets": json.dumps(list(new.secrets)),
             "submitted": time.time(),
             "wanted": Wanted.RUN,
             "state": State.QUEUED,
@@ -156,7 +153,7 @@ class JobStore(Access):
             query = query.where(jobs.c.id < before)
         if limit is not None:
             query = query.order_by(jobs.c.id.desc()).limit(limit)
-        return sorted(map(Job.of, self.rows(query)), key=lambda job: job.id)
+        return sorted((Job(*row) for row in self.rows(query)), key=lambda job: job.id)
 
     def job(self, word: str) -> Job:
         """The job of that number or name."""
@@ -164,7 +161,7 @@ class JobStore(Access):
         if word.isdecimal() and len(word) < 10:
             wanted = or_(jobs.c.id == int(word), wanted)
         for row in self.rows(select(jobs).where(wanted).order_by(jobs.c.id).limit(1)):
-            return Job.of(row)
+            return Job(*row)
         raise NoSuchJob(f"there is no job `{word}`", "`leaven jobs` lists them")
 
     def described(self, id: int, most_events: int | None = None) -> dict[str, Any]:
@@ -174,7 +171,7 @@ class JobStore(Access):
 
     def attempts(self, job: int) -> list[Attempt]:
         query = select(attempts).where(attempts.c.job == job).order_by(attempts.c.number)
-        return list(map(Attempt.of, self.rows(query)))
+        return [Attempt(*row) for row in self.rows(query)]
 
     def events(self, job: int, limit: int | None = None) -> list[Event]:
         """The events of a job in their order; with a limit, the newest."""
@@ -191,7 +188,7 @@ class JobStore(Access):
         ended = [state for state in ENDED if state is not State.SUCCEEDED]
         query = select(jobs).join(dependencies, jobs.c.id == dependencies.c.after)
         query = query.where(dependencies.c.job == job, dependencies.c.needs_success == 1, jobs.c.state.in_(ended))
-        return list(map(Job.of, self.rows(query)))
+        return [Job(*row) for row in self.rows(query)]
 
     def dependants(self, ids: Sequence[int]) -> list[int]:
         """The jobs that wait for some jobs and have not ended."""
@@ -201,7 +198,7 @@ class JobStore(Access):
 
     def counts(self) -> dict[State, int]:
         query = select(jobs.c.state, func.count()).group_by(jobs.c.state)
-        return {State(state): count for state, count in self.rows(query)}
+        return dict(map(tuple, self.rows(query)))
 
     def environments(self) -> list[EnvironmentRecord]:
         return [EnvironmentRecord(*row) for row in self.rows(select(environments).order_by(environments.c.name))]

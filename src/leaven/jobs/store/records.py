@@ -2,18 +2,19 @@
 
 What a user wants, what may start and what is so are different columns: the first are written by users alone, the second
 by the one coordinator that leads, the third by the coordinator of the job's owner, its agent, so that none overwrites
-another's. Numbers are in columns of their type, unless they name another.
+another's. Numbers are in columns of their type, unless they name another. The columns of a table are the fields of its
+record in the same order: a row has its values.
 """
 
 import json
 from dataclasses import dataclass, fields
-from typing import Annotated, Any, Self
+from typing import Annotated, Any
 
 from sqlalchemy import BigInteger, Column, Float, ForeignKey, Integer, Text
 
 from leaven.jobs.resources import Resources
 from leaven.jobs.states import Entry, Outcome, State, Wanted
-from leaven.jobs.store.texts import Words
+from leaven.jobs.store.texts import Choice, Content, Words
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,10 +30,10 @@ class Job:
     package: Annotated[str, Column(Words(64))]
     environment: Annotated[str, Column(Words(100))]
     settings: Annotated[str, Column(Text, default="{}")]  # JSON: of the environment, at the submit
-    entry: Annotated[Entry, Column(Words(32))]
-    arguments: Annotated[str, Column(Text)]  # JSON
-    variables: Annotated[str, Column(Text, default="{}")]  # JSON: of the program's environment
-    secrets: Annotated[str, Column(Text, default="[]")]  # JSON: names of variables whose values are not stored
+    entry: Annotated[Entry, Column(Choice(Entry))]
+    arguments: Annotated[list[str], Column(Content)]
+    variables: Annotated[dict[str, str], Column(Content, default="{}")]  # of the program's environment
+    secrets: Annotated[list[str], Column(Content, default="[]")]  # names of variables whose values are not stored
     run: Annotated[str, Column(Words(4000))]
     project: Annotated[str, Column(Words(4000))]
     epochs: int | None
@@ -47,10 +48,10 @@ class Job:
     submitted: float
     # by users, at any time
     priority: int
-    wanted: Annotated[Wanted, Column(Words(16))]
+    wanted: Annotated[Wanted, Column(Choice(Wanted))]
     wanted_round: Annotated[int, Column(Integer, default=1)]  # one more with every `retry`
     # by coordinators
-    state: Annotated[State, Column(Words(16))]
+    state: Annotated[State, Column(Choice(State))]
     round: Annotated[int, Column(Integer, default=1)]
     attempt: Annotated[str | None, Column(Words(64))]  # the current one
     attempts: Annotated[int, Column(Integer, default=0)]
@@ -79,24 +80,9 @@ class Job:
 
     def to_json(self) -> dict[str, Any]:
         """The job as plain data, with its state as users are told."""
-        data = {name: getattr(self, name) for name in _FIELDS}
-        data |= {"state": self.shown_state, "wanted": self.wanted.value}
-        data["progress"] = json.loads(self.progress) if self.progress else None
-        for name in ("settings", "arguments", "variables", "secrets"):
-            data[name] = json.loads(data[name])
-        return data
-
-    @classmethod
-    def of(cls, row: Any) -> Self:
-        """A row of the table, whose columns are the fields in the same order: a list may have ten thousands of them."""
-        values = list(row)
-        values[_ENTRY] = Entry(values[_ENTRY])
-        values[_WANTED], values[_STATE] = Wanted(values[_WANTED]), State(values[_STATE])
-        return cls(*values)
-
-
-_FIELDS = tuple(field.name for field in fields(Job))
-_ENTRY, _WANTED, _STATE = (_FIELDS.index(name) for name in ("entry", "wanted", "state"))
+        progress = json.loads(self.progress) if self.progress else None
+        shown = {"state": self.shown_state, "settings": json.loads(self.settings), "progress": progress}
+        return {field.name: getattr(self, field.name) for field in fields(self)} | shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +98,9 @@ class Attempt:
     submitted: float
     started: float | None
     ended: float | None
-    outcome: Annotated[Outcome | None, Column(Words(16))]
+    outcome: Annotated[Outcome | None, Column(Choice(Outcome))]
     exit_code: int | None
     reason: Annotated[str, Column(Words(2000), default="")]
-
-    @classmethod
-    def of(cls, row: Any) -> Self:
-        values = row._asdict()
-        values["outcome"] = Outcome(values["outcome"]) if values["outcome"] else None
-        return cls(**values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,14 +125,9 @@ class Agent:
     folder: Annotated[str, Column(Words(4000))]
     pid: int
     version: Annotated[str, Column(Words(64))]
-    capacity: Annotated[dict[str, Any], Column(Text, default="{}")]  # JSON: what each of its environments has
+    capacity: Annotated[dict[str, Any], Column(Content, default="{}")]  # of each of its environments
     since: float
     seen: float
-
-    @classmethod
-    def of(cls, row: Any) -> Self:
-        values = row._asdict()
-        return cls(**{**values, "capacity": json.loads(values["capacity"])})
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,12 @@
-"""Texts as a store can hold them: every text passes here before it is stored.
+"""Columns of texts as a store can hold them, of words and of JSON: every text passes here before it is stored.
 
 Names of files, messages of programs and reasons of engines come from anywhere. No database takes halves of characters
 (which Python makes of file names that are not UTF-8), PostgreSQL takes no NUL, and nobody wants control characters.
 """
 
+import json
 import re
+from enum import StrEnum
 from typing import Any
 
 from sqlalchemy import Text
@@ -37,3 +39,29 @@ class Words(TypeDecorator[str]):
 
     def process_bind_param(self, value: str | None, dialect: Any) -> str | None:
         return None if value is None else storable(str(value), self.limit)
+
+
+class Choice(Words):
+    """A column with one of some words."""
+
+    cache_ok = True
+
+    def __init__(self, words: type[StrEnum]) -> None:
+        super().__init__(32)
+        self.words = words
+
+    def process_result_value(self, value: str | None, dialect: Any) -> StrEnum | None:
+        return None if value is None else self.words(value)
+
+
+class Content(TypeDecorator[Any]):
+    """A column with plain data, as JSON."""
+
+    impl = Text
+    cache_ok = True
+
+    def process_bind_param(self, value: Any, dialect: Any) -> str:
+        return value if isinstance(value, str) else json.dumps(value, sort_keys=True)  # in copies it is text
+
+    def process_result_value(self, value: str | None, dialect: Any) -> Any:
+        return json.loads(value or "{}")
