@@ -24,6 +24,7 @@ from pathlib import Path
 
 from sqlalchemy import Engine
 
+from leaven.files.atomic_files import PRIVATE
 from leaven.jobs import requests
 from leaven.jobs.granting import SILENT
 from leaven.jobs.notifying import Notifier
@@ -209,7 +210,7 @@ def is_running(settings: Settings) -> bool:
 def _spawn(settings: Settings, lock: int, idle_seconds: float | None) -> None:
     own = {"host": settings.host, "backoff": settings.backoff, "keep": settings.keep}
     serving = {"idle_seconds": idle_seconds, "lock": lock}
-    with settings.log.open("ab") as log:
+    with open(os.open(settings.log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE), "ab") as log:
         subprocess.Popen(
             [sys.executable, "-m", "leaven.jobs.coordinator", str(settings.folder), json.dumps([own, serving])],
             cwd="/",

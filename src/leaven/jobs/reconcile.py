@@ -10,6 +10,7 @@ import contextlib
 import json
 import logging
 import math
+import os
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import astuple, replace
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from leaven.formats import run_folder
+from leaven.formats.installed_versions import leaven_version
 from leaven.formats.sweep_folder import DIVERGED
 from leaven.jobs import job_variables, scheduling
 from leaven.jobs.environments.environment import GRACE, Environment, Refused, Status, TakesArrays, Task, Unreachable
@@ -70,7 +72,8 @@ class Reconciler:
         self._ask_at: dict[Target, float] = {}  # when an environment that did not answer is asked again
         self._silence: dict[Target, tuple[str, str]] = {}  # since when it does not, and why
         self._progress_at: dict[int, tuple[float, str]] = {}
-        self._since = time.time()
+        process = {"pid": os.getpid(), "version": leaven_version(), "since": time.time()}
+        self._about = {"host": settings.host, "folder": str(settings.folder), **process}
         self._revision = -1
         self._is_quiet = False  # whether only users can change anything
         self._has_more = False  # whether attempts were left to be submitted next time
@@ -221,7 +224,7 @@ class Reconciler:
         at, before = self._reported
         is_news = capacity != before
         if is_news or self._clock() >= at + _REPORT:
-            self._store.note_agent({**self._settings.described(), "since": self._since}, capacity, is_news=is_news)
+            self._store.note_agent(self._about, capacity, is_news=is_news)
             self._reported = (self._clock(), capacity)
 
     def _submit_granted(self, granted: Sequence[str]) -> None:

@@ -20,7 +20,7 @@ from leaven.jobs.resources import Resources, Slots, minutes_of, missing, out_of_
 from leaven.jobs.settings import Settings
 from leaven.jobs.states import ACTIVE, ENDED, Entry, State, Wanted
 from leaven.jobs.store.access import QUOTAS
-from leaven.jobs.store.connection import has_leader, is_sqlite, open_engine
+from leaven.jobs.store.connection import has_leader, open_engine
 from leaven.jobs.store.copies import load_copy, save_copy
 from leaven.jobs.store.failures import NameTaken, StoreError
 from leaven.jobs.store.for_users import JobStore, Submission
@@ -56,11 +56,10 @@ class Order:
 
 def open_store(settings: Settings) -> JobStore:
     """The store of the settings; its folder is created."""
-    if is_sqlite(settings.store):
-        try:
-            settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        except OSError as problem:
-            raise StoreError(f"can't create {settings.folder}: {problem.strerror}", "set LEAVEN_JOBS") from None
+    try:
+        settings.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    except OSError as problem:
+        raise StoreError(f"can't create {settings.folder}: {problem.strerror}", "set LEAVEN_JOBS") from None
     return JobStore(open_engine(settings.store))
 
 
@@ -80,7 +79,7 @@ def _capacity(environment: Environment) -> Slots | None:
         raise RequestError(str(problem)) from None
 
 
-def usual_resources(environment: Environment, gpus: int) -> Resources:
+def _usual_resources(environment: Environment, gpus: int) -> Resources:
     """Default resources: all cores, or those that belong to its GPUs."""
     has = _capacity(environment)
     if has is None:
@@ -112,7 +111,7 @@ def resources(
     if length and minutes is None:
         raise RequestError(f"`{length}` must be a length of time, such as 90m or 12h")
     where = environment_of(settings, environment)
-    other = packed or usual_resources(where, gpus or 0)
+    other = packed or _usual_resources(where, gpus or 0)
     cores_per_gpu = settings.environments[environment].get("cores_per_gpu")
     count = processes or (other.processes if gpus is None else max(1, gpus))
     usual = max(count, gpus * cores_per_gpu if gpus and cores_per_gpu else other.cpus)
@@ -197,7 +196,8 @@ def _new_run(settings: Settings, order: Order) -> Path:
     manifest = order.package.manifest
     if not manifest.output:
         folder = settings.runs / f"{manifest.name}-{os.urandom(4).hex()}"
-        folder.mkdir(mode=0o700, parents=True)
+        settings.runs.mkdir(mode=0o700, exist_ok=True)
+        folder.mkdir(mode=0o700)
         return folder
     try:
         return run_folder.new_folder(

@@ -20,7 +20,6 @@ from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
-from leaven.formats.installed_versions import leaven_version
 from leaven.jobs.environments.keys import Form, is_of
 from leaven.jobs.resources import minutes_of
 from leaven.jobs.store.connection import is_sqlite, lock_file, sqlite_url
@@ -59,11 +58,6 @@ class Settings:
     host: str = field(default_factory=socket.gethostname)  # what this machine is called
     notify: Mapping[str, Any] = field(default_factory=dict)  # who is told how jobs ended
     keep: float | None = None  # minutes after which a job that has ended is forgotten
-
-    def described(self) -> dict[str, Any]:
-        """This process, as others are told."""
-        about = {"host": self.host, "folder": str(self.folder), "pid": os.getpid()}
-        return {**about, "version": leaven_version()}
 
     @property
     def packages(self) -> Path:

@@ -96,6 +96,18 @@ def test_stopping_it_leaves_jobs_running(settings: Settings, store: JobStore, tm
     wait_until(lambda: ended(store, id, State.SUCCEEDED))
 
 
+def test_nobody_else_can_read_what_is_in_the_folder_of_jobs(settings: Settings, request: pytest.FixtureRequest) -> None:
+    before = os.umask(0o022)
+    request.addfinalizer(lambda: os.umask(before))
+    store: JobStore = request.getfixturevalue("store")
+    (id,) = requests.submit(store, settings, [order("")])
+    leads(settings)
+    wait_until(lambda: ended(store, id, State.SUCCEEDED))
+    files = [settings.folder, *settings.folder.rglob("*")]
+    assert {settings.log, settings.lock, settings.runs} <= set(files)
+    assert [file for file in files if file.stat().st_mode & 0o077] == []
+
+
 def test_it_needs_little_memory_and_never_loads_torch(tmp_path: Path) -> None:
     settings = settings_in(tmp_path / "jobs")
     store = requests.open_store(settings)

@@ -5,6 +5,7 @@ import math
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 from sqlalchemy import insert, or_, select, update
 
@@ -98,15 +99,9 @@ class LeaderStore(Access):
 
     def blocked(self) -> dict[int, list[str]]:
         """The queued jobs that must wait for others, with the names of these."""
-        first = jobs.alias("first")
-        query = (
-            select(dependencies.c.job, first.c.name)
-            .join(first, dependencies.c.after == first.c.id)
-            .join(jobs, dependencies.c.job == jobs.c.id)
-            .where(jobs.c.state == State.QUEUED, first.c.state != State.SUCCEEDED)
-            .where(or_(dependencies.c.needs_success == 1, first.c.state.not_in(ENDED)))
-            .order_by(first.c.id)
-        )
+        first, query = _queued_after()
+        query = query.where(first.c.state != State.SUCCEEDED).order_by(first.c.id)
+        query = query.where(or_(dependencies.c.needs_success == 1, first.c.state.not_in(ENDED)))
         names: dict[int, list[str]] = {}
         for row in self.rows(query):
             names.setdefault(row.job, []).append(row.name)
@@ -114,20 +109,9 @@ class LeaderStore(Access):
 
     def cancel_dependants(self) -> int:
         """Cancel queued jobs that need one which has not succeeded; their number."""
-        failed = [state for state in ENDED if state is not State.SUCCEEDED]
-        first = jobs.alias("first")
-        query = (
-            select(dependencies.c.job, first.c.name, first.c.state)
-            .join(first, dependencies.c.after == first.c.id)
-            .join(jobs, dependencies.c.job == jobs.c.id)
-            .where(
-                jobs.c.state == State.QUEUED,
-                jobs.c.wanted_round == jobs.c.round,
-                dependencies.c.needs_success == 1,
-                first.c.state.in_(failed),
-                first.c.wanted_round == first.c.round,
-            )
-        )
+        first, query = _queued_after()
+        query = query.where(dependencies.c.needs_success == 1, first.c.state.in_(list(_ENDED_TEXT)))
+        query = query.where(jobs.c.wanted_round == jobs.c.round, first.c.wanted_round == first.c.round)
         reasons = {row.job: f"{row.name}, which it waited for, {_ENDED_TEXT[row.state]}" for row in self.rows(query)}
         for job, reason in reasons.items():
             values = {"state": State.CANCELLED, "reason": reason, "waits": "", "ended": time.time()}
@@ -176,6 +160,13 @@ class LeaderStore(Access):
             connection.execute(insert(attempts).values(**row, submitted=time.time()))
             note(connection, [job.id], self.user, "starting", f"attempt {number}")
         return True
+
+
+def _queued_after() -> tuple[Any, Any]:
+    """The jobs that others come after, and a query of these that are queued."""
+    first = jobs.alias("first")
+    query = select(dependencies.c.job, first.c.name, first.c.state).join(first, dependencies.c.after == first.c.id)
+    return first, query.join(jobs, dependencies.c.job == jobs.c.id).where(jobs.c.state == State.QUEUED)
 
 
 def decayed(seconds: float) -> float:
