@@ -5,7 +5,7 @@ import json
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -22,9 +22,10 @@ from leaven.jobs.states import ACTIVE, ENDED, Entry, State, Wanted
 from leaven.jobs.store.access import QUOTAS
 from leaven.jobs.store.connection import has_leader, open_engine
 from leaven.jobs.store.copies import load_copy, save_copy
-from leaven.jobs.store.failures import NameTaken, StoreError
+from leaven.jobs.store.failures import NameTaken, StoreError, StoreFailed
 from leaven.jobs.store.for_users import JobStore, Submission
 from leaven.jobs.store.records import Job
+from leaven.jobs.supervisor import DISK_IS_FULL
 from leaven.terminal.byte_sizes import parse_bytes
 from leaven.terminal.problem import Problem
 
@@ -140,10 +141,11 @@ def submit(store: JobStore, settings: Settings, orders: Sequence[Order]) -> list
     try:
         for order in orders:
             after = [places[word] if word in places else store.job(word).id for word in order.after]
-            order.package.save(settings.packages)
-            run = _new_run(settings, order)
-            made.append(run)
-            submissions += _submissions(settings, order, run, after, len(submissions))
+            with _writing(settings):
+                order.package.save(settings.packages)
+                run = _new_run(settings, order)
+                made.append(run)
+                submissions += _submissions(settings, order, run, after, len(submissions))
             if order.name is not None:
                 places[order.name] = -len(submissions)
         return store.submit([replace(submission, agent=agent) for submission in submissions])
@@ -151,6 +153,16 @@ def submit(store: JobStore, settings: Settings, orders: Sequence[Order]) -> list
         for run in made:
             shutil.rmtree(run, ignore_errors=True)
         raise
+
+
+@contextlib.contextmanager
+def _writing(settings: Settings) -> Iterator[None]:
+    """Report a drive that is full or can't be written, whose jobs the store would not run."""
+    try:
+        yield
+    except OSError as problem:
+        help = "free some room, and try again: nothing is lost" if problem.errno in DISK_IS_FULL else ""
+        raise StoreFailed(f"can't write {problem.filename or settings.folder}: {problem.strerror}", help) from None
 
 
 def _refuse_impossible(settings: Settings, order: Order) -> None:

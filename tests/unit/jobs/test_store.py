@@ -4,6 +4,7 @@ import gzip
 import itertools
 import json
 import os
+import resource
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +32,21 @@ def test_a_store_of_a_newer_version_is_refused(settings: Settings) -> None:
     engine.dispose()
     with pytest.raises(StoreError, match=f"newer version of Leaven .tables {VERSION + 1}, this one knows {VERSION}."):
         requests.open_store(settings)
+
+
+def test_a_drive_that_is_full_is_reported_and_a_later_submit_works(settings: Settings) -> None:
+    queue = Queue(settings)
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, before[1]))
+    try:
+        with pytest.raises(StoreError, match=f"can't write {settings.folder}") as problem:
+            queue.submit(order(""))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+    assert problem.value.help == "free some room, and try again: nothing is lost"
+    assert queue.store.jobs() == []
+    assert queue.finish(*queue.submit(order("")))[0].state is State.SUCCEEDED
+    queue.close()
 
 
 def test_one_leads_at_a_time(tmp_path: Path, server: str) -> None:
