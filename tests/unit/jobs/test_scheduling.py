@@ -25,6 +25,10 @@ class Waits:
     is_preemptible: bool = False
     is_leaving: bool = False
 
+    @property
+    def slots(self) -> Slots:
+        return Slots(self.cpus, self.memory, self.gpus)
+
 
 def chosen_of(
     queue: list[Waits], has: Slots, running: list[Waits] | None = None, devices: list[int] | None = None
