@@ -76,7 +76,7 @@ class Reconciler:
         self._about = {"host": settings.host, "folder": str(settings.folder), **process}
         self._revision = -1
         self._is_quiet = False  # whether only users can change anything
-        self._has_more = False  # whether attempts were left to be submitted next time
+        self._has_more = False  # whether attempts were left to be submitted, or ended and made room
 
     def tick(self) -> float | None:
         """Do what is to be done; in how many seconds to look again, None where only others can change anything."""
@@ -92,16 +92,17 @@ class Reconciler:
             self._store.cancel_queued()
             self._revision = revision
         active = self._store.active()
-        self._follow(active)
         self._look_at_environments()
         self._report()
-        waits = [max(0.0, at - self._clock()) for at in self._ask_at.values()]
-        waits += [0.0 if self._has_more else _LOOK] if active else []
-        if self._leader is not None:
+        waits = [_LOOK] if active else []
+        if self._leader is not None:  # before engines are asked, which takes them long where there is much to do
             self._leader.cancel_dependants()
             granted, wait = self._leader.grant()
             self._submit_granted(granted)
             waits += [] if wait is None else [wait]
+        self._follow(active)
+        waits += [0.0] if self._has_more else []
+        waits += [max(0.0, at - self._clock()) for at in self._ask_at.values()]
         self._is_quiet = not waits
         return min(waits, default=None)
 
@@ -182,6 +183,7 @@ class Reconciler:
         after = next_state(job, outcome, self._settings.backoff)
         ended = replace(attempt, outcome=outcome, exit_code=status.exit_code, reason=status.reason)
         self._store.end_attempt(job, ended, after)
+        self._has_more = True
         _log.info("%s: attempt %s %s; now %s", job.name, attempt.number, outcome, after.state)
 
     def _note_progress(self, job: Job, *, is_last: bool = False) -> None:

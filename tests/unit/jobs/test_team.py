@@ -51,7 +51,9 @@ USERS = {"ann": "nobody", "bob": "games"}  # who they are on this machine: Slurm
 PROJECTS = ("red", "blue")
 EPOCHS = 4
 AT_ONCE = 10  # jobs that are submitted together
-WITHOUT_REASON = 20.0  # seconds for which a job may wait and nobody knows why: its coordinator is being started
+WITHOUT_REASON = (
+    300.0  # seconds for which a job may wait and nobody knows why: on a busy machine, coordinators start late
+)
 MOST_BYTES = 200_000_000  # of the server's memory
 NOTES = """
 import fcntl, os, sys
