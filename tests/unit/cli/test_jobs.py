@@ -188,7 +188,7 @@ def test_trials_of_a_sweep_are_jobs_and_the_last_one_waits_for_them(folder: Path
     found = store.jobs()
     assert [job.entry for job in found] == ["program"] * 3 + ["end sweep"]
     assert [Path(job.run).name for job in found] == ["trial-01", "trial-02", "trial-03", "rates"]
-    assert "--lr=0.01" in json.loads(found[1].arguments)
+    assert "--lr=0.01" in found[1].arguments
     assert store.after(4) == [1, 2, 3]
     requests.cancel(store, found)
     coordinator.start(settings)

@@ -21,7 +21,7 @@ from leaven.jobs.store.connection import open_engine, sqlite_url
 from leaven.jobs.store.for_loop import LoopStore
 from leaven.jobs.store.records import Job
 
-SECONDS = 60.0  # after which something that is waited for counts as missing
+SECONDS = 300.0  # after which something that is waited for counts as missing: beside other programs, all takes long
 
 
 def wait_until(
