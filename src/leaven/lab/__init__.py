@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from leaven.lab.edits.edited import edit as edit
     from leaven.lab.inspector import Inspector as Inspector
     from leaven.lab.journal import Journal as Journal
+    from leaven.lab.recorded_training import new_rows as new_rows
+    from leaven.lab.recorded_training import training as training
 
 _NAMES = {
     "Inspector": "leaven.lab.inspector",
@@ -20,8 +22,10 @@ _NAMES = {
     "attribute": "leaven.lab.attribution",
     "compare": "leaven.lab.comparison.comparing",
     "edit": "leaven.lab.edits.edited",
+    "new_rows": "leaven.lab.recorded_training",
     "occlusion": "leaven.lab.attribution",
     "predictions": "leaven.lab.answers",
+    "training": "leaven.lab.recorded_training",
     "smallest_flip": "leaven.lab.curves",
     "vary": "leaven.lab.curves",
 }

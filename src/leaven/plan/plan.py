@@ -309,6 +309,14 @@ class TrainPhase(Part):
 # -- the whole
 
 
+class WatchLayers(Part):
+    """Measure layers during training: their gradients, updates and activations."""
+
+    paths: tuple[str, ...]
+    every: Argument  # how many steps
+    because: Reasons = field(compare=False)
+
+
 class Metric(Part):
     """A metric under the name by which it is recorded."""
 
@@ -423,6 +431,7 @@ class Plan(Part):
     sweep: Sweep | None = None
     caches: bool = True  # whether something may be computed once and stored
     approximate: Argument | None = None  # where what is stored may be slightly different
+    watch: WatchLayers | None = None
     choices: tuple[Choice, ...] = ()  # of the planner
     asked: "Plan | None" = field(default=None, compare=False)  # the plan before the planner's passes
 

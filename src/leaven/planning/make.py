@@ -12,6 +12,7 @@ from leaven.planning.data import read_data
 from leaven.planning.phases import phases_of
 from leaven.planning.sweeps import sweep_of
 from leaven.planning.translate import argument, because, path_text
+from leaven.planning.watching import watch_layers
 from leaven.recipe.recipe import Freeze, Recipe, Reinit, Technique, Unfreeze
 from leaven.recipe.sweeps import has_unknown_bounds
 from leaven.recipe.task import Task as RecipeTask
@@ -57,6 +58,7 @@ def make_plan(recipe: Recipe) -> Plan | tuple[NotBuilt, ...]:
         sweep=sweep,
         caches=train.cache.value != "off",
         approximate=argument(train.exact) if not train.exact.value else None,
+        watch=watch_layers(recipe),
     )
 
 
@@ -100,6 +102,9 @@ def _unknown_layers(recipe: Recipe) -> list[NotBuilt]:
                 case Technique(call):
                     found += [call.origin] if _is_unknown(call, recipe) else []
         found += [group.origin for group in phase.optimizer.groups if group.layers.parameters is None]
+    watched = recipe.watch.layers.value
+    if isinstance(watched, Selection) and (watched.parameters is None or recipe.model.layers is None):
+        found.append(recipe.watch.statement.origin)
     return [NotBuilt("choosing layers that are known only when the model or an `arg` is", origin) for origin in found]
 
 

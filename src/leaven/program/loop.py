@@ -39,6 +39,16 @@ def loop(phase: TrainPhase, techniques: list[Used], values: Values, *, is_shared
     ]
 
 
+def watch(values: Values) -> list[str]:
+    """The line by which layers are measured."""
+    watched = values.plan.watch
+    if watched is None:
+        return []
+    code = call("phase.watch", *map(text, watched.paths), every=values.value(watched.every.value))
+    cited = cite(*(reason for reason in watched.because if not reason.is_default))
+    return statement("", code, joined(cited, values.once("recorded in training.jsonl")))
+
+
 def _left(phase: TrainPhase) -> str:
     """What a phase leaves to the next one."""
     if phase.is_last:

@@ -22,7 +22,7 @@ from leaven.program.code import (
     statement,
     text,
 )
-from leaven.program.loop import is_shareable, loop, word_or_paths
+from leaven.program.loop import is_shareable, loop, watch, word_or_paths
 from leaven.program.names import SHARED, function_names
 from leaven.program.techniques import (
     Teachers,
@@ -100,7 +100,7 @@ def _begin(phase: TrainPhase, techniques: list[Used], values: Values, model: str
     state: dict[str, Code] = {name: name for name in (*own, *with_state(techniques))}
     code = call("phase.setup", model, "optimizer", "schedule", **state)
     explained = joined(values.once(_SETUP), values.once(_STATE) if state else "")
-    return statement(f"{model}, optimizer = ", code, explained)
+    return [*statement(f"{model}, optimizer = ", code, explained), *watch(values)]
 
 
 # -- the function of a phase

@@ -41,6 +41,7 @@ from leaven.recipe.recipe import (
     Split,
     Train,
     Transforms,
+    Watch,
     Workers,
 )
 from leaven.recipe.sample_counts import sample_counts
@@ -171,7 +172,7 @@ class RecipeReader:
         read = [read_sweep(one, self.statements, self.scope) for one in top.get("sweep", ())]
         # a value on the command line takes the place of a sweep
         sweeps = tuple(sweep for sweep in read if sweep is not None and not is_given(sweep, self.scope))
-        checkpoint = self.statements.only(top, "checkpoint")
+        checkpoint, watch = (self.statements.only(top, name) for name in ("checkpoint", "watch"))
         logs, output = self._logs(top), self._output(top)
         used = frozenset(self.scope.used)
         for one in placed:  # also what no phase reads, as each has another, or solves its head, may have errors
@@ -192,6 +193,7 @@ class RecipeReader:
             or draft.train is None
             or metrics is None
             or checkpoint is None
+            or watch is None
             or logs is None
             or output is None
         ):
@@ -206,6 +208,7 @@ class RecipeReader:
             phases=draft.phases,
             train=draft.train,
             checkpoint=Checkpoint.read(checkpoint),
+            watch=Watch.read(watch),
             logs=logs,
             output=output.value,
             output_origin=output.origin,

@@ -314,6 +314,13 @@ class Checkpoint(Fixed):
     by: Setting
 
 
+class Watch(Fixed):
+    """Which layers are measured during training, None for some of all stages, and how often; None for never."""
+
+    layers: Setting
+    every: Setting
+
+
 class Recipe(Record):
     """A checked recipe."""
 
@@ -326,6 +333,7 @@ class Recipe(Record):
     phases: tuple[Phase, ...]
     train: Train
     checkpoint: Checkpoint
+    watch: Watch
     logs: tuple[Invocation, ...]
     output: FilePath
     output_origin: Origin = field(compare=False)

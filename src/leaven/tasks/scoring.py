@@ -17,6 +17,7 @@ from leaven.runtime.run.length import QUICK_BATCHES
 from leaven.runtime.run.placed_model import whole
 from leaven.runtime.run.run import Run
 from leaven.tasks.guesses import Guess, Judged
+from leaven.tasks.probes import Predictions, Probes
 
 Metrics = Mapping[str, Metric]
 Criterion = Callable[[Tensor, Tensor], Tensor]
@@ -70,9 +71,11 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Evaluate:
-    """The `evaluate` of a task, which measures by a judgement that depends on the target."""
+    """The `evaluate` of a task, which measures by a judgement that depends on the target. `predictions` are those for
+    some of the outputs, of which the run keeps a few."""
 
     judgement: Callable[[Any], Judgement]
+    predictions: Predictions
     step: EvalStep = outputs_of
 
     @torch.no_grad()
@@ -104,9 +107,10 @@ class Evaluate:
             if judgement.is_exact:
                 metric.set_dtype(torch.float64)
         judged = Judged(judgement.guess, metrics, run.scores.monitor, split.name)
+        probes = Probes(run, split, self.predictions)
         with evaluating(model), whole(model), run.evaluation_bar(split) as bar:
             batches = split.batches(0, rank=fabric.global_rank, world=fabric.world_size)
-            for batch in islice(batches, QUICK_BATCHES if run.is_quick else None):
+            for at, batch in enumerate(islice(batches, QUICK_BATCHES if run.is_quick else None)):
                 images, targets = fabric.to_device(batch)
                 with fabric.autocast():
                     outputs = (step or self.step)(model, (images, targets))
@@ -117,6 +121,7 @@ class Evaluate:
                 for metric in metrics.values():
                     metric.update(*compared)
                 judged.add(outputs, targets)
+                probes.add(at, outputs, len(targets))
                 bar.advance()
                 run.stop_if_asked()
         scores: dict[str, float] = {}
@@ -129,6 +134,7 @@ class Evaluate:
                 scores |= {str(key): float(value) for key, value in several.items()}
         judged.scores = scores
         run.scores.judged[split.name] = judged
+        run.scores.probes = probes.samples
         if criterion is not None:
             sums: Any = fabric.all_reduce(fabric.to_device(loss), reduce_op="sum")
             scores = {"loss": float(sums[0] / sums[1]), **scores}

@@ -75,6 +75,7 @@ def train_alone(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=1e-3)  # default: for training from scratch
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
+    phase.watch("1", "2", "4", every=50)  # recorded in training.jsonl
 
     for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):
@@ -136,6 +137,7 @@ def train_taught(
     # the teacher runs in every epoch: layers are read while they run, by attention and hint
     # by name: what else has state to save
     model, optimizer = phase.setup(model, optimizer, schedule, distill=distill, hint=hint)
+    phase.watch("1", "2", "4", every=50)
 
     for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
@@ -188,6 +190,7 @@ def train_shrink(
     # `inputs` is then a StoredBatch (no tensor), which only model and distill unpack
     with_teacher = phase.teacher_once(distill.teacher, data)
     model, optimizer = phase.setup(model, optimizer, schedule, distill=distill)
+    phase.watch("1", "2", "4", every=50)
 
     for epoch in phase.epochs():
         for inputs, targets in phase.batches(with_teacher.train):
@@ -220,6 +223,7 @@ def train_thin_out(run: runtime.Run, model: nn.Module, data: runtime.Data, metri
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     ema = techniques.Ema(model=model, decay=0.9)  # line 19
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
+    phase.watch("1", "2", "4", every=50)
 
     for epoch in phase.epochs():
         prune.before_epoch(phase)  # prune further, up to epoch `over_epochs`; earlier epochs can't be the best

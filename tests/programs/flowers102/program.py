@@ -87,6 +87,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     )
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
+    phase.watch("stages.0", "stages.1", "stages.3", "head.fc", every=50)  # recorded in training.jsonl
 
     for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):

@@ -78,6 +78,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     ema = techniques.Ema(model=model, decay=0.99)  # line 10
     # devices, precision; an interrupted run resumes here; by name: what else has state to save
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
+    phase.watch("1", "3", "5", "7", every=50)  # recorded in training.jsonl
 
     for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):

@@ -61,6 +61,7 @@ def train_from_the_head_down(run: runtime.Run, model: nn.Module, data: runtime.D
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     progressive_resizing = techniques.ProgressiveResizing(start=0.5, until=round(0.5 * phase.total_epochs))  # line 11
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
+    phase.watch("1", "2", "4", every=50)  # recorded in training.jsonl
 
     for epoch in phase.epochs():  # saves a checkpoint after each epoch
         runtime.unfreeze_by_epoch(phase.model, epoch, (1, ["2"]), (2, ["1"]), (3, ["0"]))  # line 9
@@ -96,6 +97,7 @@ def train_average(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
         start=round(0.5 * phase.total_epochs),
     )
     model, optimizer = phase.setup(model, optimizer, schedule, swa=swa)  # by name: what else has state to save
+    phase.watch("1", "2", "4", every=50)
 
     for epoch in phase.epochs():
         runtime.unfreeze_by_epoch(phase.model, epoch, (2, ["1"]))  # line 15

@@ -66,6 +66,7 @@ def train(
     ema = techniques.Ema(model=model, decay=0.9)  # option --with
     # devices, precision; an interrupted run resumes here; by name: what else has state to save
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)
+    phase.watch("blocks.0", "blocks.2", "blocks.5", "classifier", every=50)  # recorded in training.jsonl
 
     for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):

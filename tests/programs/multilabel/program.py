@@ -81,6 +81,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     cutmix = techniques.Cutmix(classes=len(data.classes), alpha=0.8, probability=0.5)  # line 8
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
+    phase.watch("layer1", "layer2", "layer4", "fc", every=50)  # recorded in training.jsonl
 
     for epoch in phase.epochs():  # saves checkpoints, as `checkpoint=` says
         for inputs, targets in phase.batches(data.train):

@@ -79,6 +79,7 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     optimizer = mine.Calm(runtime.trainable(model), lr=0.01)  # line 15
     schedule = mine.breathe(optimizer, period=4)  # line 16
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
+    phase.watch("features", "classify", every=50)  # recorded in training.jsonl
 
     for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):

@@ -74,6 +74,7 @@ def train_late_layers(run: runtime.Run, model: nn.Module, data: runtime.Data, me
     optimizer = torch.optim.RMSprop(runtime.trainable(model), lr=1e-4)  # line 14
     schedule = torch.optim.lr_scheduler.ExponentialLR(optimizer, gamma=0.9)  # line 15
     rest, optimizer = phase.setup(rest, optimizer, schedule)  # devices, precision; an interrupted run resumes here
+    phase.watch("blocks.0", "blocks.3", "blocks.6", "classifier", every=50)  # recorded in training.jsonl
 
     for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(features.train):
@@ -95,6 +96,7 @@ def train_norms(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics:
     optimizer = torch.optim.SGD(runtime.trainable(model), lr=1e-3)  # line 19
     schedule = torch.optim.lr_scheduler.CyclicLR(optimizer, base_lr=1e-4, max_lr=1e-3, step_size_up=10)  # line 20
     model, optimizer = phase.setup(model, optimizer, schedule)
+    phase.watch("blocks.0", "blocks.3", "blocks.6", "classifier", every=50)
 
     for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):
@@ -142,6 +144,7 @@ def train_as_long_as_it_helps(
     )
     schedule = runtime.plateau(optimizer, higher_is_better=True, factor=0.3, patience=2)  # line 28
     rest, optimizer = phase.setup(rest, optimizer, schedule)
+    phase.watch("blocks.0", "blocks.3", "blocks.6", "classifier", every=50)
 
     for epoch in phase.epochs(stop_early="val.f1", patience=6, at_least=1e-3):  # line 29
         for inputs, targets in phase.batches(features.train):

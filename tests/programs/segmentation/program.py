@@ -80,6 +80,7 @@ def train_decoder(run: runtime.Run, model: nn.Module, data: runtime.Data, metric
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
+    phase.watch("blocks.0", "blocks.3", "blocks.6", "decoder", every=50)  # recorded in training.jsonl
 
     for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):
@@ -102,6 +103,7 @@ def train_everything(run: runtime.Run, model: nn.Module, data: runtime.Data, met
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     ema = techniques.Ema(model=model, decay=0.9)  # line 10
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)  # by name: what else has state to save
+    phase.watch("blocks.0", "blocks.3", "blocks.6", "decoder", every=50)
 
     for epoch in phase.epochs():
         for inputs, targets in phase.batches(data.train):

@@ -60,6 +60,14 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     )
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
+    phase.watch(  # recorded in training.jsonl
+        "distilbert.transformer.layer.0",
+        "distilbert.transformer.layer.2",
+        "distilbert.transformer.layer.5",
+        "pre_classifier",
+        "classifier",
+        every=50,
+    )
 
     for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):

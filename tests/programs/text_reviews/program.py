@@ -69,6 +69,8 @@ def train(
     metrics: task.Metrics,
 ) -> None:
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
+    # recorded in training.jsonl
+    phase.watch("bert.encoder.layer.0", "bert.encoder.layer.2", "bert.encoder.layer.5", "classifier", every=50)
     for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):
             loss = criterion(model(inputs), targets)

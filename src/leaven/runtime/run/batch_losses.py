@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -10,13 +10,23 @@ from torch import Tensor
 from leaven.formats.run_folder import LAST
 from leaven.formats.sweep_folder import DIVERGED
 from leaven.runtime.failures import Diverged
-from leaven.runtime.run.folder import RunFolder
 from leaven.runtime.run.loop import Loop
+from leaven.runtime.run.training_record import rounded
 
 if TYPE_CHECKING:
-    from lightning.fabric import Fabric
+    from leaven.runtime.run.run import Run
 
 _READ_EVERY = 20  # batches, where reading a loss waits for another device
+
+
+class _Waiting(NamedTuple):
+    """A loss that is not read yet, and what is told of the step that its batch completes."""
+
+    number: int  # of the batch in its epoch
+    loss: Tensor
+    share: float
+    step: int
+    told: Mapping[str, Any] | None
 
 
 class BatchLosses:
@@ -26,26 +36,30 @@ class BatchLosses:
     share of the batch that it is the mean of, so that sums and counts add up over the processes of `fabric`.
     """
 
-    def __init__(self, phase: str, loop: Loop, folder: RunFolder, fabric: "Fabric") -> None:
+    def __init__(self, run: "Run", phase: str, number: int, loop: Loop) -> None:
         self._phase = phase
+        self._number = number
         self._loop = loop
-        self._folder = folder
-        self._fabric = fabric
+        self._folder = run.folder
+        self._fabric = run.fabric
+        self._record = run.record
         self.last: float | None = None
-        self._waiting: list[tuple[int, Tensor, float]] = []  # the number of each batch, its loss and its share
+        self._waiting: list[_Waiting] = []
+        self._steps: list[tuple[float, float]] = []  # the losses of the current step and their shares
         self.clear()
 
     def clear(self) -> None:
         """Begin an epoch; the last loss stays known."""
         self.total, self.count, self.parts = 0.0, 0.0, dict[str, float]()
 
-    def add(self, loss: Tensor, parts: Mapping[str, Tensor], share: float = 1.0) -> None:
-        """Add the loss of the current batch, or of a share of it."""
+    def add(self, loss: Tensor, parts: Mapping[str, Tensor], share: float = 1.0, **told: Any) -> None:
+        """Add the loss of the current batch, or of a share of it; what is `told` of the step is recorded with it."""
         for name in parts:
             self.parts.setdefault(name, 0.0)
         named = [parts[name].detach() for name in self.parts]
         found = torch.stack([loss.detach(), *named]) if named else loss.detach()
-        self._waiting.append((self._loop.batch + 1, found, share))
+        loop = self._loop
+        self._waiting.append(_Waiting(loop.batch + 1, found, share, loop.step, told if loop.is_step else None))
         if loss.device.type == "cpu" or len(self._waiting) >= _READ_EVERY:
             self.read()
 
@@ -53,8 +67,8 @@ class BatchLosses:
         """Add up those that were waiting."""
         if not self._waiting:
             return
-        numbers, losses, shares = zip(*self._waiting, strict=True)
-        self._waiting.clear()
+        waiting, self._waiting = self._waiting, []
+        losses, shares = [each.loss for each in waiting], [each.share for each in waiting]
         # stacked only where that saves reading each: a row of a batch has its loss, and then the parts
         rows: list[Any] = [losses[0].tolist()] if len(losses) == 1 else torch.stack(losses).tolist()
         values: list[float] = [row[0] for row in rows] if self.parts else rows
@@ -63,14 +77,28 @@ class BatchLosses:
         self.total += sum(value * share for value, share in zip(values, shares, strict=True))
         self.count += sum(shares)
         self.last = values[-1]
-        for number, value in zip(numbers, values, strict=True):
+        for each, value in zip(waiting, values, strict=True):
+            self._record_step(each, value)
             if not math.isfinite(value):
-                raise self._diverged(number, value)
+                raise self._diverged(each.number, value)
+
+    def _record_step(self, batch: "_Waiting", value: float) -> None:
+        """Record the step that a batch completes, with the mean over its batches; of several processes, the first's."""
+        self._steps.append((value * batch.share, batch.share))
+        if batch.told is None and math.isfinite(value):
+            return
+        total, count = (sum(numbers) for numbers in zip(*self._steps, strict=True))
+        self._steps.clear()
+        told = {name: rounded(float(number)) for name, number in (batch.told or {}).items() if number is not None}
+        where = {"epoch": self._loop.epoch + 1, "step": batch.step}
+        if count:
+            self._record.add("step", self._number, **where, loss=rounded(total / count), **told)
 
     def _diverged(self, number: int, value: float) -> Diverged:
         folder = self._folder
         where = f"; the last good weights are in {folder.named / LAST}" if folder.has(LAST) else ""
         headline = f'the loss is {value} at batch {number} of epoch {self._loop.epoch + 1} in phase "{self._phase}"'
+        self._record.flush()
         folder.note(**{DIVERGED: headline})  # of a sweep, the other trials go on
         return Diverged(headline, f"try a smaller learning rate{where}", about="optimizer")
 

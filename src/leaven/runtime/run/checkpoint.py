@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from leaven.formats.run_folder import epoch_file
 from leaven.runtime.failures import Stopped
 from leaven.runtime.run.batch_losses import BatchLosses
+from leaven.runtime.run.layer_watch import LayerWatch
 from leaven.runtime.run.loop import Loop
 from leaven.runtime.run.placement import Stateful
 from leaven.runtime.run.plain_state import lost_state_lines
@@ -36,6 +37,7 @@ class Checkpoint:
 
     def __init__(self, run: "Run", phase: int, loop: Loop, losses: BatchLosses) -> None:
         self.parts: dict[str, Stateful] = {}
+        self.watch: LayerWatch | None = None
         self._all_parts: Mapping[str, Any] = {}  # the same, and those without a state
         self._run = run
         self._phase = phase
@@ -72,15 +74,18 @@ class Checkpoint:
 
     def save(self) -> None:
         """Write it."""
-        run = self._run
+        run, losses = self._run, self._losses.state()
         self._saved_at = time.monotonic()
+        run.record.flush()
         state = {
             "format": 1,
             **run.scores.state_dict(),
             "precision": run.fabric.strategy.precision.state_dict(),
             "phase": self._phase,
             **self._loop.state_dict(),
-            "losses": self._losses.state(),
+            "losses": losses,
+            "recorded": run.record.size,
+            "watch": self.watch.state_dict() if self.watch is not None else {},
             "unsaved": run.plain_state.changed(self._all_parts.values()),
             "state": {name: part.state_dict() for name, part in self.parts.items()},
         }

@@ -48,7 +48,7 @@ class RunFolder:
         self.named = named
         self.path = named.absolute()  # user code may change the working directory
         self.writes = writes
-        self._waits = waits
+        self.waits = waits
         self._best: Mapping[str, Any] | None = None  # what is not yet written
 
     def has(self, name: str) -> bool:
@@ -77,7 +77,7 @@ class RunFolder:
 
     def write_last(self, state: Mapping[str, Any], rows: Rows) -> None:
         """Write the last checkpoint, after what has waited for it."""
-        if self._waits and self.writes:
+        if self.waits and self.writes:
             write_table(self.path / run_folder.METRICS, rows)
             best, self._best = self._best, None
             if best is not None:
@@ -86,7 +86,7 @@ class RunFolder:
 
     def write_best(self, weights: Mapping[str, Any], unchanging: Iterable[Tensor]) -> None:
         """Write the best weights so far; those that are `unchanging` need no copy where they wait in memory."""
-        if not self._waits:
+        if not self.waits:
             self.write(run_folder.BEST, weights)
             return
         places = {weight.data_ptr() for weight in unchanging}
@@ -111,10 +111,31 @@ class RunFolder:
         best = self.weights(run_folder.BEST) if self.has(run_folder.BEST) else None
         return best if best is not None and best.phase == phase else None
 
+    # -- lines that are followed while they are written
+
+    def append(self, name: str, text: str) -> int:
+        """Append whole lines to a file; its size after that."""
+        try:
+            with open(self.path / name, "ab") as file:
+                file.write(text.encode())
+                return file.tell()
+        except OSError as problem:
+            raise _unwritable(name, problem, self.path) from None
+
+    def cut(self, name: str, size: int) -> int:
+        """Cut a file off after some bytes, where it has more; the size that it then has."""
+        try:
+            with open(self.path / name, "ab") as file:
+                if file.tell() > size:
+                    file.truncate(size)
+                return min(file.tell(), size)
+        except OSError as problem:
+            raise _unwritable(name, problem, self.path) from None
+
     # -- scores and figures
 
     def write_metrics(self, rows: Rows) -> None:
-        if self.writes and not self._waits:
+        if self.writes and not self.waits:
             write_table(self.path / run_folder.METRICS, rows)
 
     def write_scores(self, scores: Mapping[str, float]) -> None:
@@ -177,9 +198,12 @@ def write_whole(file: Path, write: Callable[[Path], object]) -> None:
     try:
         write_atomically(file, write)
     except (OSError, RuntimeError) as problem:  # torch's writer raises the latter when the disk is full
-        reason = getattr(problem, "strerror", None) or "the disk is full, or the file is too large"
-        help = f"what was saved in {file.parent} before is intact"
-        raise Failure(f"can't write {file.name}: {reason}", help) from None
+        raise _unwritable(file.name, problem, file.parent) from None
+
+
+def _unwritable(name: str, problem: Exception, folder: Path) -> Failure:
+    reason = getattr(problem, "strerror", None) or "the disk is full, or the file is too large"
+    return Failure(f"can't write {name}: {reason}", f"what was saved in {folder} before is intact")
 
 
 def read_checkpoint(file: Path) -> dict[str, Any]:

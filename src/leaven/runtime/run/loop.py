@@ -84,6 +84,11 @@ class Loop:
         return (self.batch + 1) % self.whole.accumulate == 0 or self.ends_epoch
 
     @property
+    def step(self) -> int:
+        """The number of the current optimizer step in the phase, from 1."""
+        return self.epoch * self.whole.steps + self.batch // self.whole.accumulate + 1
+
+    @property
     def batches_in_step(self) -> int:
         """How many batches the current optimizer step averages: `accumulate`, or fewer at the end of an epoch."""
         first = self.batch - self.batch % self.whole.accumulate

@@ -6,7 +6,7 @@ The loop itself is in the program: `epochs` and `batches` are its two loops, `lo
 
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +18,7 @@ from leaven.runtime.failures import Failure, Stopped
 from leaven.runtime.model.freezing import frozen_layers
 from leaven.runtime.run.batch_losses import BatchLosses
 from leaven.runtime.run.checkpoint import Checkpoint, keep_weights
+from leaven.runtime.run.layer_watch import LayerWatch, watched_layers
 from leaven.runtime.run.loop import Loop
 from leaven.runtime.run.measuring import choose_precision, compile_if_faster
 from leaven.runtime.run.optimizer_state import optimizer_state_of
@@ -52,7 +53,7 @@ class Phase:
 
     def __post_init__(self) -> None:
         run = self.run
-        self.losses = BatchLosses(self.name, self.loop, run.folder, run.fabric)
+        self.losses = BatchLosses(run, self.name, self.number, self.loop)
         self.checkpoint = Checkpoint(run, self.number, self.loop, self.losses)
         self.can_be_best = True  # a technique may rule out the current epoch
         self.in_training: nn.Module = self.model  # with what the program puts around it
@@ -60,6 +61,8 @@ class Phase:
         self.measured: Stateful = self.model  # the model whose weights the scores of the epoch are of
         self._placement: Placement | None = None  # while the phase trains
         self._share = 1.0  # of the current batch, that this process has
+        self._watch: LayerWatch | None = None
+        self._told: dict[str, Any] = {}  # what is recorded of the current step, besides its loss
         self._began = time.monotonic()  # of the epoch's training
         trains = self.loop.length.amount > 0
         self._is_planned = trains and run.is_planned and not run.order.is_finished(self.number)
@@ -166,6 +169,22 @@ class Phase:
         self.checkpoint.restore(parts)
         splits = [split for split in (self.data.train, self.data.val) if isinstance(split, IndexedSplit)]
         run.folder.note(workers={split.name: split.workers for split in splits})
+        if self.loop.is_left and not self.loop.epoch and not self.loop.batch:
+            run.record.add("phase", self.number, name=self.name, steps_per_epoch=self.steps_per_epoch)
+
+    def watch(self, *layers: str, every: int) -> None:
+        """Measure layers at every so many steps: their gradients, updates and activations, in `training.jsonl`.
+
+        Trials that train together, and models that are sharded, run no layers of their own, and are not measured.
+        """
+        run, placement = self.run, self._placement
+        assert placement is not None, "the program calls `phase.setup` first"
+        if run.trial is not None or not placement.runs_model or not run.folder.writes:
+            return
+        self._watch = LayerWatch(watched_layers(self.model, layers), every, runs_layers=not self.compile)
+        self.checkpoint.watch = self._watch
+        if run.saved is not None and run.saved["phase"] == self.number:
+            self._watch.load_state_dict(run.saved.get("watch", {}))
 
     def finish(self, *, keep_optimizer: bool = False) -> None:
         """Leave the weights to the next phase: after early stopping the best, else the last ones.
@@ -240,8 +259,9 @@ class Phase:
                 self.inputs = images
                 self._share = split.part(loop.batch, fabric.global_rank, fabric.world_size)
                 is_step = loop.is_step
+                self._told = {"lr": placement.optimizer.param_groups[0]["lr"]}
                 # between steps, gradients add up in each process and are not exchanged
-                with placement.without_exchange() if not is_step else nullcontext():
+                with placement.without_exchange() if not is_step else self._measuring(placement.optimizer):
                     yield fabric.to_device((images, targets))
                 if loop.length.is_open:  # all processes go by the clock of the first
                     loop.seconds = fabric.broadcast(loop.seconds + time.monotonic() - began)
@@ -270,11 +290,18 @@ class Phase:
 
     def clip_gradients(self, optimizer: Any, *, max_norm: float) -> None:
         """Scale the gradients down to a norm."""
-        self.run.fabric.clip_gradients(self.model, optimizer, max_norm=max_norm)
+        self._told["gradient"] = self.run.fabric.clip_gradients(self.model, optimizer, max_norm=max_norm)
 
     def log(self, loss: Tensor, parts: Mapping[str, Tensor] | None = None) -> None:
         """Log the loss of a batch, and those that it is the sum of; NaN ends the run."""
-        self.losses.add(loss, parts or {}, self._share)
+        if self._watch is not None and (row := self._watch.take_row()) is not None:
+            self.run.record.add("layers", self.number, epoch=self.epoch + 1, step=self.loop.step, **row)
+        self.losses.add(loss, parts or {}, self._share, **self._told)
+
+    def _measuring(self, optimizer: torch.optim.Optimizer) -> AbstractContextManager[None]:
+        """While a step is measured, the hooks for that are there."""
+        is_due = self._watch is not None and self._watch.is_due(self.loop)
+        return self._watch.measuring(optimizer) if self._watch is not None and is_due else nullcontext()
 
     def end_epoch(self, scores: Mapping[str, float], weights: nn.Module | None = None) -> None:
         """End the epoch: log its scores, and keep the weights if they are the best so far."""
@@ -288,6 +315,10 @@ class Phase:
         self.measured = weights if weights is not None else self.checkpoint.parts["model"]
         self.loop.row = {"phase": self.name, "epoch": self.epoch + 1, **logged, "seconds": round(seconds, 3)}
         run.scores.log_epoch(self.loop.row, logged)
+        step = self.loop.step - 1 if self.loop.batch else 1
+        run.record.add("epoch", self.number, epoch=self.epoch + 1, step=step, scores=shown)
+        if run.scores.probes:
+            run.record.add("probes", self.number, epoch=self.epoch + 1, step=step, samples=run.scores.probes)
         if run.trial is None:
             run.print(self.outlook.epoch_line(shown, seconds))
         else:

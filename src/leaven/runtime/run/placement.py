@@ -4,7 +4,7 @@ The phase asks its placement for all that depends on this, and never which one i
 """
 
 from contextlib import AbstractContextManager, nullcontext
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
 import torch
 from torch import nn
@@ -25,6 +25,8 @@ class Placement:
     """A model and its optimizer in a phase: every process has the whole model, a single one, or several whose gradients
     DDP averages. States are always whole, so that any other placement can load them; all processes ask for them
     together, and only the first one's are written."""
+
+    runs_model: ClassVar[bool] = True  # the model's own layers run, and no copies of them
 
     def __init__(self, fabric: "Fabric", model: nn.Module, optimizer: torch.optim.Optimizer, *, compile: bool) -> None:
         self.model = model

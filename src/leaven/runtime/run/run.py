@@ -42,6 +42,7 @@ from leaven.runtime.run.rank_watch import RANKS
 from leaven.runtime.run.record import record_data, record_start
 from leaven.runtime.run.scores import Scores
 from leaven.runtime.run.stopping import StopSignal
+from leaven.runtime.run.training_record import TrainingRecord
 from leaven.runtime.seeding import seed_all
 from leaven.runtime.stored.storing import store_decoded
 from leaven.runtime.trials.group import current_trial
@@ -90,6 +91,7 @@ class Run:
         self.ending = ending_of(args, self.folder, keeps_best=self.checkpoint.keep != "last")
         if self.ending.saved is not None:  # the best epoch may be a later one than that of the last checkpoint
             self.scores.rows = read_metrics(self.folder.path)
+        self.record = TrainingRecord(self.folder, self.saved, trains=self.ending.trains)
         self.order = PhaseOrder(self.folder, self.saved, args.from_phase)
         self.plain_state = PlainState()
         self.chosen: ChosenEpoch | None = None  # of which the final weights are

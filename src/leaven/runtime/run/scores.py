@@ -22,6 +22,7 @@ class Scores:
         self.rows: list[dict[str, Any]] = []
         self.best_epochs: dict[str, int] = {}
         self.judged: dict[str, Judged] = {}  # the last evaluation of each split
+        self.probes: list[dict[str, Any]] = []  # the predictions for a few samples in the last evaluation
         self.loggers: list[Logger] = []
         self._folder = folder
         self._lower_is_better = ("loss", *lower_is_better)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import deepcopy
 from itertools import chain
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import torch
 from lightning.fabric.strategies.ddp import DDPStrategy
@@ -32,6 +32,8 @@ _CONTAINERS = (nn.Sequential, nn.ModuleList)
 
 class Sharded(Placement):
     """A model of which every process has a part."""
+
+    runs_model: ClassVar[bool] = False
 
     def __init__(self, fabric: "Fabric", model: nn.Module, optimizer: torch.optim.Optimizer, *, compile: bool) -> None:
         super().__init__(fabric, model, optimizer, compile=compile)

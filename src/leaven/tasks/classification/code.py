@@ -29,7 +29,7 @@ __all__ = [
 
 
 evaluate = Evaluate(
-    lambda target: Judgement(MostFrequentClass(target.names))
+    lambda target: Judgement(MostFrequentClass(target.names)), predictions
 )  # {"val.loss": 0.2, "val.accuracy": 0.95}
 
 

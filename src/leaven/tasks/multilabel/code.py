@@ -26,7 +26,7 @@ def _judgement(target: LabelSet) -> Judgement:
     return Judgement(LabelFrequencies(target.names), partial(measured, target=target), expected=expected)
 
 
-evaluate = Evaluate(_judgement)  # {"val.loss": 0.3, "val.f1": 0.8}
+evaluate = Evaluate(_judgement, predictions)  # {"val.loss": 0.3, "val.f1": 0.8}
 
 
 def measured(outputs: Tensor, targets: Tensor, target: LabelSet) -> tuple[Tensor, Tensor]:

@@ -27,7 +27,9 @@ def _judgement(target: Quantities) -> Judgement:
     return Judgement(TrainingMean(in_own_units), in_own_units, is_exact=True)
 
 
-evaluate = Evaluate(_judgement)  # the loss on standardised numbers, metrics in their own units: {"val.mae": 2.1}
+evaluate = Evaluate(
+    _judgement, predictions
+)  # the loss on standardised numbers, metrics in their own units: {"val.mae": 2.1}
 
 
 def measured(outputs: Tensor, targets: Tensor, target: Quantities) -> tuple[Tensor, Tensor]:

@@ -1,5 +1,5 @@
 """While a program trains, its model and the libraries are those that it was written for: no method, hook or attribute
-is swapped behind its back.
+is swapped behind its back. Where its line `phase.watch(…)` says that layers are measured, their hooks are there.
 
 User code looks: a technique at the model before its phase is set up, a loss inside of each step, and a model at the
 libraries while it is built.
@@ -89,6 +89,7 @@ arg lr: float = 0.1
 data digits() {{ split train=90 samples, val=40 samples, test=40 samples }}
 loss own.loss
 optimizer sgd(lr=lr)
+watch {watched}
 {rest}
 """
 CHAIN = "model conv(8, stride=2) -> conv(8) -> global_pool() -> linear(classes)\n"
@@ -105,10 +106,10 @@ RECIPES = {
 }
 
 
-def watched(recipe: str, folder: Path) -> list[dict[str, Any]]:
+def watched(recipe: str, folder: Path, watched: str = "every=none") -> list[dict[str, Any]]:
     """What user code has seen in a run of the recipe."""
     (folder / "own.py").write_text(OWN.replace("WATCHED", f"{folder}/watched.jsonl"))
-    (folder / "r.leaven").write_text(RECIPE.format(rest=recipe.replace("; ", "\n")))
+    (folder / "r.leaven").write_text(RECIPE.format(rest=recipe.replace("; ", "\n"), watched=watched))
     code, said = carry_out("leaven run r.leaven", folder)
     assert code == 0, said
     assert "run in every epoch, because" not in said
@@ -128,6 +129,17 @@ def test_inside_of_each_step_everything_is_as_before_the_phase(name: str, tmp_pa
         assert len(found["step"]) >= 3
         for seen in found["step"]:
             assert {where for where in {**before, **seen} if before.get(where) != seen.get(where)} == set()
+
+
+def test_a_layer_has_a_hook_only_in_the_steps_that_the_program_says_are_measured(tmp_path: Path) -> None:
+    seen = watched(RECIPES["own"], tmp_path, '"body.1" + head, every=2 steps')
+    before = next(one["seen"] for one in seen if one["kind"] == "before")
+    steps = [one["seen"] for one in seen if one["kind"] == "step"]
+    changed = [{where for where in step if before.get(where) != step[where]} for step in steps]
+    hooks = {"body.1: _forward_hooks", "head: _forward_hooks"}
+    assert changed == [set(), hooks, set(), hooks, set(), hooks]
+    (program,) = tmp_path.glob("runs/*/*/program.py")
+    assert 'phase.watch("body.1", "head", every=2)' in program.read_text()
 
 
 def test_while_a_model_is_built_libraries_and_classes_are_as_they_were_imported(tmp_path: Path) -> None:

@@ -36,6 +36,8 @@ def assert_same(first: Path, second: Path) -> None:
         [line.rpartition(",")[0] for line in (run / "metrics.csv").read_text().splitlines()] for run in (first, second)
     ]
     assert rows[0] == rows[1]
+    record, other_record = ((run / "training.jsonl").read_bytes() for run in (first, second))
+    assert record == other_record
 
 
 @pytest.fixture(scope="module")
