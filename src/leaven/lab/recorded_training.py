@@ -205,7 +205,13 @@ def _measurement(row: Mapping[str, Any], step: int, phase: int) -> Measurement:
         known = {name: value for name, value in numbers.items() if value is not None}
     count = row.get("trainable")
     return Measurement(
-        step, phase, count if isinstance(count, int) else 0, *(number(row.get(name)) for name in FACTS), known
+        step=step,
+        phase=phase,
+        trainable=count if isinstance(count, int) else 0,
+        gradient=number(row.get("gradient")),
+        weight=number(row.get("weight")),
+        update=number(row.get("update")),
+        activation=known,
     )
 
 
