@@ -6,6 +6,7 @@
         lock.json         what it was run with       metrics.csv  every epoch
         last.ckpt         where it resumes           best.ckpt    the best weights
         phase1.ckpt       what a phase left to the next
+        training.jsonl    every step
         scores.json       the final scores           model.bundle the model
         curves.png        losses and metrics, where matplotlib is installed
 
