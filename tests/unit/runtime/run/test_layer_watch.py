@@ -38,7 +38,7 @@ def test_norms_are_those_of_the_gradient_the_weights_and_the_update() -> None:
     expected = [torch.cat([each.flatten() for each in layer.parameters()]).norm() for layer in (model[0], model[2])]
     row = measured(watching(model, "0", "2"), model, optimizer, batch)
     first, last = row["layers"]["0"], row["layers"]["2"]
-    assert [first["weight"], last["weight"]] == pytest.approx([float(each) for each in expected], rel=1e-4)
+    assert [first["weight"], last["weight"]] == pytest.approx([float(each.detach()) for each in expected], rel=1e-4)
     assert first["update"] == pytest.approx(0.5 * first["gradient"] / first["weight"], rel=1e-4)
     assert row["gradient"] == pytest.approx(math.hypot(first["gradient"], last["gradient"]), rel=1e-4)
     assert first["trainable"] == 15
