@@ -1,5 +1,6 @@
 """`leaven inspect`: the model's layers, as selectors name them, and what each phase does to them."""
 
+import json
 import os.path
 import sys
 from collections import Counter
@@ -13,6 +14,7 @@ from leaven.catalog.published import library_model
 from leaven.cli.printing import aligned, echo
 from leaven.cli.recipe_command import RecipeCommand, exit_code, print_reports, source_or_exit
 from leaven.formats.class_names import published_set
+from leaven.formats.training_record import without_nan
 from leaven.language.source import Source
 from leaven.plan.plan import Plan
 from leaven.planning.compiling import compile_source
@@ -27,13 +29,35 @@ from leaven.statements.options import Options
 @click.option(
     "--run-code", is_flag=True, help="Import your Python files, to list the layers of a model that they define."
 )
-def print_layers(recipes: list[str], options: Options, run_code: bool) -> None:
+@click.option("--statistics", is_flag=True, help="Measure the layers of a RUN or a trained model.")
+@click.option("--advice", is_flag=True, help="Say what went wrong in the training of a RUN, and what to change.")
+@click.option("--depth", type=click.IntRange(1), help="How deep into the model, with --statistics.")
+@click.option("--on", "inputs", metavar="FOLDER", help="Photos for --statistics, instead of the run's own.")
+@click.option("--json", "as_json", is_flag=True, help="Print --statistics or --advice as JSON.")
+def print_layers(
+    recipes: list[str],
+    options: Options,
+    run_code: bool,
+    statistics: bool,
+    advice: bool,
+    depth: int | None,
+    inputs: str | None,
+    as_json: bool,
+) -> None:
     """List the model's layers.
 
     Prints the name by which a selector means each layer, its size and cost, and what each phase does to it. The name
     of a model in place of a RECIPE lists the layers of that model: leaven inspect resnet18
     """
     word = recipes[0]
+    if advice:
+        _print_advice(word, as_json=as_json)
+        return
+    if statistics:
+        _print_statistics(word, inputs, depth, as_json=as_json)
+        return
+    if depth is not None or inputs is not None or as_json:
+        raise click.UsageError("--depth, --on and --json go with --statistics or --advice")
     card = None if os.path.lexists(word) or os.path.lexists(f"{word}.leaven") else library_model(word)
     plan, size = None, None
     if card is not None:
@@ -58,6 +82,25 @@ def print_layers(recipes: list[str], options: Options, run_code: bool) -> None:
         echo(f"weights: {_weights(card)}")
     elif plan is None:
         echo(f"what the phases do to them is not known: `leaven check {word}` says why", err=True)
+
+
+def _print_advice(run: str, *, as_json: bool) -> None:
+    """Print what the record of a run shows."""
+    from leaven.lab.advisor import advice
+
+    found = advice(run)
+    if as_json:
+        echo(json.dumps(without_nan([finding.to_json() for finding in found]), indent=2))
+        return
+    echo("\n".join(map(str, found)) or "nothing stands out in the record of this training")
+
+
+def _print_statistics(word: str, inputs: str | None, depth: int | None, *, as_json: bool) -> None:
+    """Print statistics of the layers of a trained model."""
+    from leaven.lab.layer_statistics import statistics  # it loads torch
+
+    found = statistics(word, inputs, depth)
+    echo(json.dumps(found.to_json(), indent=2) if as_json else str(found))
 
 
 def _weights(card: Card) -> str:

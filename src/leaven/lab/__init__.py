@@ -4,6 +4,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from leaven.lab.advisor import advice as advice
     from leaven.lab.answers import predictions as predictions
     from leaven.lab.attribution import attribute as attribute
     from leaven.lab.attribution import occlusion as occlusion
@@ -13,18 +14,21 @@ if TYPE_CHECKING:
     from leaven.lab.edits.edited import edit as edit
     from leaven.lab.inspector import Inspector as Inspector
     from leaven.lab.journal import Journal as Journal
+    from leaven.lab.layer_statistics import statistics as statistics
     from leaven.lab.recorded_training import new_rows as new_rows
     from leaven.lab.recorded_training import training as training
 
 _NAMES = {
     "Inspector": "leaven.lab.inspector",
     "Journal": "leaven.lab.journal",
+    "advice": "leaven.lab.advisor",
     "attribute": "leaven.lab.attribution",
     "compare": "leaven.lab.comparison.comparing",
     "edit": "leaven.lab.edits.edited",
     "new_rows": "leaven.lab.recorded_training",
     "occlusion": "leaven.lab.attribution",
     "predictions": "leaven.lab.answers",
+    "statistics": "leaven.lab.layer_statistics",
     "training": "leaven.lab.recorded_training",
     "smallest_flip": "leaven.lab.curves",
     "vary": "leaven.lab.curves",

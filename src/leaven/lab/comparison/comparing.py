@@ -211,7 +211,7 @@ class _Parts:
     @classmethod
     def of(cls, subject: Subject) -> "_Parts":
         if subject.recipe is not None:
-            layers = _recipe_layers(subject)
+            layers = recipe_layers(subject)
             return cls(layers_of_recipe(layers), cost_of_recipe(layers), None)
         model = subject.model
         run = probe(model)
@@ -220,7 +220,7 @@ class _Parts:
         return cls(layers_of(model.model, flops), cost, run)
 
 
-def _recipe_layers(subject: Subject) -> Layers:
+def recipe_layers(subject: Subject) -> Layers:
     """The layers of the model that a recipe would train, at the size of its images."""
     assert subject.recipe is not None
     recipe = compile_source(subject.recipe).recipe

@@ -236,11 +236,23 @@ class _Outputs:
 def varying_units(output: Tensor) -> Tensor | None:
     """Two rows for the units of a layer: whether the output of each varies over samples and places, and whether any
     value of it is NaN or infinite. None where there is one value for each unit."""
+    found = unit_range(output)
     at = unit_dimension(output)
-    if at is None or output.numel() < 2 * output.shape[at]:
+    return varying(found) if found is not None and at is not None and output.numel() >= 2 * output.shape[at] else None
+
+
+def unit_range(output: Tensor) -> Tensor | None:
+    """Two rows: the least and the largest output of each unit. None where units can't be told apart."""
+    at = unit_dimension(output)
+    if at is None:
         return None
     others = tuple(axis for axis in range(output.ndim) if axis != at)
-    least, most = output.amin(others), output.amax(others)
+    return torch.stack([output.amin(others), output.amax(others)])
+
+
+def varying(found: Tensor) -> Tensor:
+    """For a range of each unit, whether it varies, and whether it is not finite."""
+    least, most = found
     is_finite = least.isfinite() & most.isfinite()
     largest = torch.maximum(least.abs(), most.abs())[is_finite]
     varies = (most - least > _CONSTANT * largest.max()) if largest.numel() else torch.zeros_like(is_finite)
