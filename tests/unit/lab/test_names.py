@@ -14,6 +14,6 @@ def test_the_lab_imports_neither_torch_nor_a_web_library() -> None:
 
 def test_its_names_are_listed_and_there() -> None:
     names = {"Inspector", "Journal", "attribute", "edit", "occlusion", "predictions", "smallest_flip", "vary"}
-    names = {"Journal", "compare", "edit", "predictions", "smallest_flip", "vary"}
+    names |= {"advice", "compare", "new_rows", "statistics", "training"}
     assert names <= set(dir(leaven.lab))
     assert all(callable(getattr(leaven.lab, name)) for name in names)

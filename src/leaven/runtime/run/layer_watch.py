@@ -191,7 +191,7 @@ def _norms(tensors: Sequence[Tensor | None]) -> list[float]:
     there = [at for at, each in enumerate(tensors) if each is not None and each.numel()]
     found = [0.0] * len(tensors)
     if there:
-        norms = torch._foreach_norm([tensors[at] for at in there])
+        norms = torch._foreach_norm([each for each in tensors if each is not None and each.numel()])
         values = torch.stack([each.float() for each in norms]).tolist()
         for at, value in zip(there, values, strict=True):
             found[at] = value
