@@ -86,17 +86,8 @@ def train_head(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: 
     optimizer = torch.optim.AdamW(runtime.trainable(model), lr=3e-3)  # default: for new layers
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
-    phase.watch(  # recorded in training.jsonl
-        "backbone.features.0",
-        "backbone.features.1",
-        "head.classification_head.module_list.0.1",
-        "head.classification_head.module_list.1.1",
-        "head.classification_head.module_list.2.1",
-        "head.classification_head.module_list.3.1",
-        "head.classification_head.module_list.4.1",
-        "head.classification_head.module_list.5.1",
-        every=50,
-    )
+    # recorded in training.jsonl
+    phase.watch("backbone.features.0", "backbone.features.1", "head.classification_head.module_list.5.1", every=50)
 
     for epoch in phase.epochs():  # saves a checkpoint after each epoch
         for inputs, targets in phase.batches(data.train):
@@ -131,17 +122,7 @@ def train_all(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: t
     schedule = runtime.cosine(optimizer, phase.total_steps, warmup_share=0.05)
     ema = techniques.Ema(model=model, decay=0.99)  # line 13
     model, optimizer = phase.setup(model, optimizer, schedule, ema=ema)  # by name: what else has state to save
-    phase.watch(
-        "backbone.features.0",
-        "backbone.features.1",
-        "head.classification_head.module_list.0.1",
-        "head.classification_head.module_list.1.1",
-        "head.classification_head.module_list.2.1",
-        "head.classification_head.module_list.3.1",
-        "head.classification_head.module_list.4.1",
-        "head.classification_head.module_list.5.1",
-        every=50,
-    )
+    phase.watch("backbone.features.0", "backbone.features.1", "head.classification_head.module_list.5.1", every=50)
 
     for epoch in phase.epochs(stop_early="val.map_50", patience=2):  # line 12
         for inputs, targets in phase.batches(data.train):
