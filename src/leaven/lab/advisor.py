@@ -35,7 +35,7 @@ _FEW = 3  # measurements that are enough to judge by
 
 
 @dataclass(frozen=True)
-class Finding:
+class Advice:
     """A fault of a training. `change` is an edit of the recipe that the checker accepts, if one is known."""
 
     id: str
@@ -68,7 +68,7 @@ class _Seen:
         return self.record.curve(name, None) if name in self.record.names else ()
 
 
-def advice(run: str | os.PathLike[str]) -> list[Finding]:
+def advice(run: str | os.PathLike[str]) -> list[Advice]:
     """The faults that the record of a run shows, the most severe first; none where nothing stands out."""
     record = training(run)
     seen = _Seen(record, recorded_plan(record.run), read_json(record.run / LOCK))
@@ -86,7 +86,7 @@ def _recipe(run: Path) -> Recipe | None:
     return check(source).recipe if source is not None else None
 
 
-Found = Iterator[tuple[Finding, Ask | None]]
+Found = Iterator[tuple[Advice, Ask | None]]
 
 
 # -- the loss
@@ -101,7 +101,7 @@ def _not_a_number(seen: _Seen) -> Found:
             headline = f"the loss is {loss} at step {step:,}" + (
                 f"; {where} is the first layer with it" if where else ""
             )
-            yield Finding("nan-loss", "severe", headline, cause, where, step), scale_rate(0.1)
+            yield Advice("nan-loss", "severe", headline, cause, where, step), scale_rate(0.1)
             return
 
 
@@ -125,7 +125,7 @@ def _explodes(seen: _Seen) -> Found:
             headline = f"gradients explode at step {step:,}: {norm:.3g}, and {usual:.3g} before"
             headline += f"; the largest is that of {path}" if path else ""
             cause = "the learning rate is too large for this layer, or a batch has extreme values"
-            yield Finding("exploding-gradients", "severe", headline, cause, path, step), add_clip
+            yield Advice("exploding-gradients", "severe", headline, cause, path, step), add_clip
             return
 
 
@@ -151,7 +151,7 @@ def _vanishes(seen: _Seen) -> Found:
         if largest > 0 and share < VANISHES * largest:
             cause = "units after it are dead or saturated, or nothing connects it with the loss"
             headline = f"{path} gets next to no gradient: {last[path].gradient:.2g}"
-            yield Finding("vanishing-gradients", "warning", headline, cause, path, last[path].step), None
+            yield Advice("vanishing-gradients", "warning", headline, cause, path, last[path].step), None
 
 
 def _dead(seen: _Seen) -> Found:
@@ -164,7 +164,7 @@ def _dead(seen: _Seen) -> Found:
             headline = f"{100 * share:.0f} % of the units of {path} are dead, since step {began:,} or before"
             cause = "too large an update pushed them to where they are constant; it may have been before this training"
             severity: Severity = "severe" if share > 0.95 else "warning"
-            yield Finding("dead-units", severity, headline, cause, path, began), scale_rate(0.1)
+            yield Advice("dead-units", severity, headline, cause, path, began), scale_rate(0.1)
 
 
 def _frozen(seen: _Seen) -> Found:
@@ -178,7 +178,7 @@ def _frozen(seen: _Seen) -> Found:
         if is_random and measured and all(one.is_frozen for one in measured) and _has_weights(seen, path):
             headline = f"{path} is frozen in every phase, and its weights are random"
             cause = "a `freeze` selects it, though it was never trained"
-            yield Finding("frozen-new-layer", "severe", headline, cause, path, measured[0].step), keep_trainable(path)
+            yield Advice("frozen-new-layer", "severe", headline, cause, path, measured[0].step), keep_trainable(path)
 
 
 def _has_weights(seen: _Seen, path: str) -> bool:
@@ -198,11 +198,11 @@ def _rate(seen: _Seen) -> Found:
         usual = statistics.median(each.update for each in known if each.update is not None)
         if usual > TOO_LARGE:
             headline = f"an update changes {path} by {100 * usual:.0f} % of its weights"
-            yield Finding("rate-too-high", "warning", headline, "the learning rate is too large", path), scale_rate(0.1)
+            yield Advice("rate-too-high", "warning", headline, "the learning rate is too large", path), scale_rate(0.1)
             return
         if usual < TOO_SMALL and _is_moving(known):
             headline = f"an update changes {path} by {usual:.1g} of its weights"
-            yield Finding("rate-too-low", "warning", headline, "the learning rate is too small", path), scale_rate(10)
+            yield Advice("rate-too-low", "warning", headline, "the learning rate is too small", path), scale_rate(10)
             return
 
 
@@ -225,7 +225,7 @@ def _overfits(seen: _Seen) -> Found:
             headline = f'overfitting in phase "{phase.name}": val.loss was best in epoch {best + 1}, at '
             headline += f"{score_text(val[best])}, and ended at {score_text(val[-1])}"
             cause = "more epochs than the data can bear; augmentation, or fewer trainable layers, help too"
-            yield Finding("overfitting", "warning", headline, cause), add_early_stop
+            yield Advice("overfitting", "warning", headline, cause), add_early_stop
 
 
 def _still_improving(seen: _Seen) -> Found:
@@ -240,7 +240,7 @@ def _still_improving(seen: _Seen) -> Found:
         gained = (val[-1 - at] - val[-1]) / abs(val[0] or 1.0)
         if min(val) == val[-1] and gained > 0.03:
             headline = f'val.loss was still falling when phase "{phase.name}" ended: {score_text(val[-1])}'
-            yield Finding("still-improving", "hint", headline, "too few epochs"), longer(phase.name)
+            yield Advice("still-improving", "hint", headline, "too few epochs"), longer(phase.name)
 
 
 def _of_phase(points: Sequence[tuple[int, float]], phase: Phase) -> list[float]:
@@ -252,14 +252,14 @@ def _one_answer(seen: _Seen) -> Found:
     for line in seen.lock.get("caveats", ()):
         if isinstance(line, str) and line.startswith("all "):
             cause = "the model learned nothing that tells samples apart: see the other findings, labels and transforms"
-            yield Finding("one-answer", "severe", line, cause), None
+            yield Advice("one-answer", "severe", line, cause), None
             return
     samples = [each for row in seen.record.probes[-1:] for each in row["samples"] if isinstance(each, dict)]
     answers, actual = {str(each.get("answer")) for each in samples}, {str(each.get("actual")) for each in samples}
     if len(samples) >= 6 and len(answers) == 1 and len(actual) >= 3 and "None" not in actual:
         headline = f"all {len(samples)} probe samples are predicted to be {visible(next(iter(answers)))}"
         cause = "the model tells no samples apart so far"
-        yield Finding("one-answer", "warning", headline, cause), None
+        yield Advice("one-answer", "warning", headline, cause), None
 
 
 _RULES: tuple[Callable[[_Seen], Found], ...] = (
