@@ -41,7 +41,7 @@ def build_model(model: Model, recipe: Recipe) -> BuildModel:
         source = _text_model(model, model.source, weights)
     else:
         new, replaced, fits_by_argument = _head(model, model.source, weights, is_fitted=fitted is not None)
-        extra = recipe.data.task.extra_outputs
+        extra = recipe.data.task.traits.extra_outputs
         outputs = Calculation("+", _CLASSES, extra) if extra else _CLASSES
         source = _call(model.source, weights, outputs if fits_by_argument else None)
     reasons = (*because_of_call(model.source), *because(model.origin))
@@ -84,13 +84,14 @@ def _component(stage: Invocation, channels: int | None) -> Call:
 
 def _fitted_head(model: Model, weights: Weights | None, task: Task) -> Call | None:
     """What fits the head of a published model, where that is more than a layer."""
-    if task.known is None or not task.known.fits_head:
+    if not task.traits.fits_head:
         return None
     is_backbone = isinstance(model.source, Invocation) and task.takes_backbone(model.source.card)
     is_published = isinstance(weights, HubWeights | StarterWeights) or model.has_published_backbone
     if model.head != NewHead(None) or not (is_backbone or is_published):
         return None
-    return Call(task.fits_backbone if is_backbone else task.fits_head, (Argument("", _CLASSES),))
+    fits = task.traits.fits_backbone if is_backbone else task.traits.fits_head
+    return Call(task.path_of(fits), (Argument("", _CLASSES),))
 
 
 def _head(

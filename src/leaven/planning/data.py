@@ -81,7 +81,7 @@ def _source(data: Data) -> Call:
 
 def _matching(recipe: Recipe) -> Call | None:
     """Labels become outputs of the model, where its published head is kept."""
-    target = f"leaven.tasks.{recipe.data.task.name}.match_outputs"
+    target = recipe.data.task.path_of("match_outputs")
     reasons = because(recipe.model.origin)
     if keeps_labels(recipe.model, recipe.data.task):
         labels = Call("leaven.runtime.text_labels", (Argument("", text_source(recipe.model)),))
@@ -95,11 +95,10 @@ def _matching(recipe: Recipe) -> Call | None:
 
 def _target_reader(data: Data, named: Mapping[str, Setting]) -> list[Argument]:
     """What reads the labels, unless it is what data is read by anyway."""
-    if (data.task.is_default and not named) or not data.source.card.data.has_columns:
+    if (data.task.traits.is_default and not named) or not data.source.card.data.has_columns:
         return []
-    assert data.task.known is not None
     arguments = tuple(argument(setting, name=name if at else "") for at, (name, setting) in enumerate(named.items()))
-    return [Argument("target", Call(f"leaven.tasks.{data.task.name}.{data.task.known.reader}", arguments))]
+    return [Argument("target", Call(data.task.path_of(data.task.traits.reader), arguments))]
 
 
 def _is_needed(setting: Setting, source: Invocation) -> bool:
@@ -117,7 +116,7 @@ def _split(data: Data) -> Call:
     if data.split.is_written:
         arguments.append(Argument("resplit", True))
     shares = ", ".join(f"{setting.name} {setting_text(setting)}" for setting in chosen if setting.name != "seed")
-    stratified_by = data.task.known.stratified_by if data.task.known is not None else ""
+    stratified_by = data.task.traits.stratified_by
     how = f"stratified by {stratified_by}" if stratified_by else "random"
     text = f"split: {shares}, {how}" if shares else _existing(data)
     return Call("leaven.runtime.split", tuple(arguments), text=text, because=because_of_call(split))
@@ -193,6 +192,6 @@ def _loading(recipe: Recipe) -> tuple[Argument, ...]:
             found.append(argument(setting, name=name))
     if data.sampler.card.name != _DEFAULTS["sampler"]:
         found.append(Argument("sampler", data.sampler.card.name, data.sampler.card.name, because(data.sampler.origin)))
-    if data.task.known is not None and data.task.known.samples:
-        found.append(Argument("samples", Call(f"leaven.tasks.{data.task.name}.{data.task.known.samples}")))
+    if data.task.traits.samples:
+        found.append(Argument("samples", Call(data.task.path_of(data.task.traits.samples))))
     return tuple(found)

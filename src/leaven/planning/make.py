@@ -63,10 +63,8 @@ def make_plan(recipe: Recipe) -> Plan | tuple[NotBuilt, ...]:
 
 
 def _task(task: RecipeTask) -> Task:
-    assert task.known is not None
-    return Task(
-        task.name, _OUTPUTS[task.known.predicts], task.moves_targets, task.known.has_eval_loss, task.has_one_class
-    )
+    known = task.traits
+    return Task(task.name, _OUTPUTS[known.predicts], known.moves_targets, known.has_eval_loss, task.has_one_class)
 
 
 def _missing(recipe: Recipe) -> list[NotBuilt]:

@@ -140,14 +140,12 @@ def _steps(phase: Phase, recipe: Recipe, layers: Layers) -> Iterator[Reinitialis
 def _applied(loss: Call | Bound, recipe: Recipe) -> Call | Bound:
     """The loss, as the task applies it to what published models return; user code is left alone where it can be."""
     task, source = recipe.data.task, recipe.model.source
-    if task.known is None or not task.known.criterion:
-        return loss
-    own, target = loss.call if isinstance(loss, Bound) else loss, f"leaven.tasks.{task.name}.{task.known.criterion}"
-    if not isinstance(source, Invocation) or source.card.kind == "user":
+    own, criterion = loss.call if isinstance(loss, Bound) else loss, task.traits.criterion
+    if not criterion or not isinstance(source, Invocation) or source.card.kind == "user":
         return loss
     if own.is_user and not task.takes_model_for(source.card.model.task):
         return loss
-    return Call(target, (Argument("", loss),), text=own.text, because=own.because)
+    return Call(task.path_of(criterion), (Argument("", loss),), text=own.text, because=own.because)
 
 
 def _loss(loss: Invocation) -> Call | Bound:

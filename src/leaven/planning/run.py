@@ -97,17 +97,16 @@ def metrics_of(recipe: Recipe) -> tuple[Metric, ...]:
 def _metric(metric: Invocation, task: Task) -> Call:
     if is_user_function(metric):
         mean = (Argument("", function_of(metric)),)
-        return Call(f"leaven.tasks.{task.name}.Mean", mean, because=because(metric.origin))
+        return Call(task.path_of("Mean"), mean, because=because(metric.origin))
     if metric.card.kind == "user":
         return call_of(metric)
-    assert task.known is not None
     one_class = metric.card.parameter("of")
     if one_class is not None and one_class.calls and isinstance(of := metric.value("of"), str):
         named = (Argument("", of), Argument("", Variable("class_names")))
         return Call(one_class.calls, named, text=call_of(metric).text, because=because(metric.origin))
     first = [
         Argument(name, Variable("outputs") if value == "outputs" else value)
-        for name, value in task.known.metric_arguments.items()
+        for name, value in task.traits.metric_arguments.items()
         if name in metric.card.metric.supplied
     ]
     given = call_of(metric, without=[each.name for each in first])
@@ -116,7 +115,7 @@ def _metric(metric: Invocation, task: Task) -> Call:
         first += [] if given.argument("average") else [argument(average)]
     target = given.target
     if target.startswith(_TASKS):  # another task may have it, too
-        target = f"{_TASKS}{task.name}.{given.name}"
+        target = task.path_of(given.name)
     return Call(target, (*first, *given.arguments), text=given.text, because=because(metric.origin))
 
 

@@ -63,9 +63,9 @@ def describe_data(data: Invocation, asked: Setting | None, scope: Scope, *, skip
         target=_target_settings(data),
         by_argument={name: task for name, task in known.task_by_argument.items() if name in switches},
     )
-    readable = task_named(described.task.name).known if described.task.known is None else None
-    if readable is not None and readable.sources:
-        scope.add(messages.read_otherwise(data, described.task.name, readable.sources))
+    readable = "" if described.task.is_known else task_named(described.task.name).traits.sources
+    if readable:
+        scope.add(messages.read_otherwise(data, described.task.name, readable))
         return replace(described, is_known=False)
     for parameter in data.card.parameters:
         path = data.value(parameter.name) if parameter.must_exist else None

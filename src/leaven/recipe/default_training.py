@@ -142,9 +142,9 @@ def default_epochs(train: Invocation, samples: int | None, input: str) -> Invoca
 
 def default_batch(train: Invocation, task: Task) -> Invocation:
     """The `train` statement with the task's own size of batches, unless it says how many images a batch has."""
-    if task.known is None or task.known.batch is None or is_written(train["batch"].origin):
+    if task.traits.batch is None or is_written(train["batch"].origin):
         return train
-    return train.with_setting(Setting("batch", task.known.batch, Default(f"usual for {task.title}")))
+    return train.with_setting(Setting("batch", task.traits.batch, Default(f"usual for {task.title}")))
 
 
 def start_of(model: Model | None, samples: int | None, input: str, batch: int | None) -> Start:

@@ -89,15 +89,15 @@ def _as_trained(model: ModelFacts) -> Default:
 
 def _for_evaluation(size: tuple[int, int], data: DataFacts, model: ModelFacts) -> Transforms:
     origin = model.size_origin or (_as_trained(model) if model.size else Default("the data's own size"))
-    if data.task.model_resizes and model.size_origin is None:
+    if data.task.traits.model_resizes and model.size_origin is None:
         return Transforms((), Default("the model resizes images itself"))
-    if data.task.model_resizes:
+    if data.task.traits.model_resizes:
         return Transforms((transform("resize", origin, size=list(size)),), origin)
     if data.size == size:
         return Transforms((), origin)
     if model.size is None and data.is_natural is None:
         return Transforms((), Default("as they are in the data"))
-    if data.size is not None or data.is_natural is False or data.task.moves_targets:  # of which nothing may be cut off
+    if data.size is not None or data.is_natural is False or data.task.traits.moves_targets:  # of which nothing may be cut off
         return Transforms((transform("resize", origin, size=list(size)),), origin)
     return Transforms(_cropped(size, model, origin), origin)
 
@@ -112,7 +112,7 @@ def _cropped(size: tuple[int, int], model: ModelFacts, origin: Origin, **how: An
 def _for_training(
     size: tuple[int, int], data: DataFacts, model: ModelFacts, eval: Transforms, few: int | None
 ) -> Transforms:
-    safe = data.task.known.augmentation if data.task.known is not None else ()
+    safe = data.task.traits.augmentation
     if data.is_natural is None:
         return Transforms(eval.stages, Default("as in evaluation: it is not known whether flips and crops are safe"))
     if not data.is_natural:
@@ -124,7 +124,7 @@ def _for_training(
     stages = eval.stages
     if "crop" in safe and data.size is not None and data.size == size:
         stages = (transform("random_crop", sized, size=_side(size), padding=max(1, size[0] // 8)),)
-    elif "crop" in safe and data.task.moves_targets:
+    elif "crop" in safe and data.task.traits.moves_targets:
         stages = (transform("random_resized_crop", sized, size=_side(size), scale=[_LEAST_CROP, 1.0]),)
     elif "crop" in safe and few is not None:
         mild = model.size_origin or Default(f"{few:,} images for a trained model: crops keep most of each")
@@ -146,7 +146,7 @@ def _deterministic(train: Transforms, data: DataFacts, model: ModelFacts) -> Tra
         side = stage.value("size")
         if name == "random_resized_crop":
             how = {word: stage.value(word) for word in ("interpolation", "antialias")}
-            if (sides := height_and_width(side)) is not None and not data.task.moves_targets:
+            if (sides := height_and_width(side)) is not None and not data.task.traits.moves_targets:
                 stages += _cropped(sides, model, origin, **how)
             elif side is not None:  # known only when the recipe runs
                 square = side if isinstance(side, tuple) else (side, side)

@@ -90,10 +90,10 @@ def describe_model(model: Model, chosen: Invocation, data: DataFacts, scope: Sco
         return described
     request = _library_request(model.source)
     request["arguments"].pop(BACKBONE, None)  # layers are listed without weights
-    if data.task.extra_outputs and data.outputs is not None and isinstance(model.head, NewHead):
-        request["arguments"]["num_classes"] = data.outputs + data.task.extra_outputs
+    if data.task.traits.extra_outputs and data.outputs is not None and isinstance(model.head, NewHead):
+        request["arguments"]["num_classes"] = data.outputs + data.task.traits.extra_outputs
     if is_backbone:
-        request["fitted"] = data.task.fits_backbone
+        request["fitted"] = data.task.path_of(data.task.traits.fits_backbone)
     elif model.pretrained and "aux_loss" in described.arguments:
         request["arguments"]["aux_loss"] = True  # published weights are of a model with auxiliary outputs
     described = _with_layers(described, model.source, request, scope)
@@ -106,7 +106,7 @@ def _other_task(source: Invocation, data: DataFacts) -> Diagnostic:
     """The report that a model was made for another task; perhaps an argument of the data asks for that one."""
     title = task_of_library(source.card.model.task).title.replace("-", " ")
     usual = {"image": "resnet18", "text": "minilm"}.get(data.task.input)
-    example = (data.task.known.example if data.task.known is not None else "") or usual
+    example = data.task.traits.example or usual
     asked = next((name for name, task in data.by_argument.items() if task == source.card.model.task), None)
     return messages.for_other_task(source, title, data.task.title, example, asked)
 

@@ -36,7 +36,7 @@ def check_shapes(stages: tuple[Invocation, ...], data: DataFacts, scope: Scope) 
         shape = _after(stage, shape)
         previous = f"`{stage.card.bare_name}`"
     outputs = "classes" if scope.has_classes else "outputs"
-    is_mask = data.task.known is not None and data.task.known.target_kind == "mask"
+    is_mask = data.task.traits.target_kind == "mask"
     if shape.form != ("image" if is_mask else "vector"):
         scope.add(messages.wrong_output(stages[-1], str(shape), scope.outputs, outputs, is_mask=is_mask))
     elif scope.outputs is not None and shape.channels is not None and shape.channels != scope.outputs:

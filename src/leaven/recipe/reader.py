@@ -80,7 +80,7 @@ def longest_text(source: Source) -> int | None:
 
 def _fitted(layers: Layers, model: Model, data: DataFacts) -> Layers:
     """The layers with a head for the data, where the model gets a new one, and was not asked for with it."""
-    if data.task.extra_outputs:
+    if data.task.traits.extra_outputs:
         return layers
     return layers.fitted(data.outputs) if isinstance(model.head, NewHead) and data.outputs is not None else layers
 
@@ -151,21 +151,19 @@ class RecipeReader:
             self.scope.diagnostics += missing  # without them, no name could be looked up
             return None, None
         placed, top, data_call, data_facts, model, model_facts = self.read_model_and_data()
-        if data_facts.task.known is not None:
-            self.statements.defaults = {"loss": data_facts.task.known.loss, "metrics": data_facts.task.known.metrics}
+        task = data_facts.task
+        if task.is_known:
+            self.statements.defaults = {"loss": task.traits.loss, "metrics": task.traits.metrics}
         train = self.statements.only(top, "train")
         metrics = self.statements.listed(top, "metrics")
         if metrics is not None:
-            has_loss = data_facts.task.known is None or data_facts.task.known.has_eval_loss
-            self.scope.measured = [*measured_scores(metrics), *(["loss"] if has_loss else [])]
+            self.scope.measured = [*measured_scores(metrics), *(["loss"] if task.traits.has_eval_loss else [])]
         has_weights = model is not None and model.has_weights
         data = self._data(top, data_call, data_facts, model_facts, has_weights=has_weights)
         samples = data.samples[0] if data is not None and data.samples is not None else None
-        task = data_facts.task
         if train is not None:
             train = default_batch(default_epochs(train, samples, task.input), task)
-        is_small = train is not None and task.known is not None and task.known.batch is not None
-        batch = train.value("batch") if train is not None and is_small else None
+        batch = train.value("batch") if train is not None and task.traits.batch is not None else None
         start = start_of(model, samples, task.input, batch if isinstance(batch, int) else None)
         reader = PhaseReader(self.statements, self.known, self.assembled.statements, self.scope, start)
         phases = reader.read(placed, train)

@@ -40,7 +40,7 @@ def check(draft: Draft) -> Iterator[Diagnostic]:
     elif draft.data.tokenize is not None:
         yield messages.tokens_of_images(draft.data.tokenize, draft.data_facts.task.title)
     is_pipeline = isinstance(draft.model.source, tuple)
-    if not task.is_for_images or task.model_resizes or (is_pipeline and draft.data_facts.size):
+    if not task.is_for_images or task.traits.model_resizes or (is_pipeline and draft.data_facts.size):
         return
     reported: set[int] = set()
     for transforms in (draft.data.train, draft.data.eval):
@@ -111,7 +111,7 @@ def _unlike_labels(facts: ModelFacts, data: DataFacts) -> Mismatch | None:
     """The reason not to keep the head of a text model, whose outputs have names: with several labels at once,
     the data must have all of them, in its order."""
     labels, names = facts.labels, data.names
-    kind = data.task.known.target_kind if data.task.known is not None else ""
+    kind = data.task.traits.target_kind if data.task.is_known else ""
     if labels is None:  # a run matches classes by name once it has the configuration
         fact = f"the class names of {facts.name} are known only when it is downloaded"
         return Mismatch(fact, _NEW_HEAD) if kind == "binary" else None

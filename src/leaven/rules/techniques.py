@@ -65,7 +65,7 @@ def _libraries(call: Invocation) -> Iterator[Diagnostic]:
 def _task(call: Invocation, phase: Phase, task: Task) -> Iterator[Diagnostic]:
     technique = call.card.technique
     is_other_input = bool(technique.inputs) and task.input not in technique.inputs
-    is_other_target = technique.targets and task.known is not None and task.known.target_kind not in technique.targets
+    is_other_target = technique.targets and task.is_known and task.traits.target_kind not in technique.targets
     if is_other_input or is_other_target:
         yield messages.wrong_task(call, task.title, is_other_input=is_other_input)
     elif technique.blends_labels and not phase.loss.card.loss.takes_soft_labels:

@@ -14,16 +14,16 @@ from leaven.recipe.recipe import Phase, Reinit, Technique
 
 def check(draft: Draft) -> Iterator[Diagnostic]:
     task = draft.data_facts.task
-    if task.known is not None:
+    if task.is_known:
         for loss in {id(phase.loss): phase.loss for phase in draft.phases}.values():  # one for all phases, once
-            if task.known.target_kind not in loss.card.loss.targets:
-                yield messages.for_other_task(loss, loss.card.loss.targets, task.title, task.known.loss)
-            yield from _arguments(loss, task.title, task.known)
-        classes = draft.data_facts.names if task.known.target_kind == "class" else ()
-        yield from _metrics(draft.metrics, task.title, task.known, classes)
-        yield from _scores(draft.metrics, task.known)
+            if task.traits.target_kind not in loss.card.loss.targets:
+                yield messages.for_other_task(loss, loss.card.loss.targets, task.title, task.traits.loss)
+            yield from _arguments(loss, task.title, task.traits)
+        classes = draft.data_facts.names if task.traits.target_kind == "class" else ()
+        yield from _metrics(draft.metrics, task.title, task.traits, classes)
+        yield from _scores(draft.metrics, task.traits)
         targets = draft.data.sampler.card.sampler.targets if draft.data.sampler.card.kind == "sampler" else ()
-        if targets and task.known.target_kind not in targets:
+        if targets and task.traits.target_kind not in targets:
             yield messages.sampler_for_other_task(draft.data.sampler, task.title)
         yield from _balance(draft)
     for at, phase in enumerate(draft.phases):
@@ -122,7 +122,7 @@ def _own_losses(draft: Draft) -> Iterator[Diagnostic]:
             better = next(iter(name for metric in draft.metrics for name in metric.card.metric.scores), "map")
             yield messages.no_loss_to_watch(phase.schedule, f"val.{better}")
     train = draft.train
-    if train is not None and task.known is not None and not task.known.has_eval_loss:
+    if train is not None and not task.traits.has_eval_loss:
         automatic = [
             one
             for one in (train.batch, train.precision, train.compile)
