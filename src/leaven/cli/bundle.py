@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
 
 import click
 
-from leaven.cli.printing import aligned, echo, echo_json, echo_problem, fail
+from leaven.cli.printing import echo, echo_json, echo_problem, fail
 from leaven.files.atomic_files import write_bytes
 from leaven.formats.run_folder import BUNDLE
 from leaven.pictures.figure import CantDraw, check_installed
 from leaven.terminal import status_line
 from leaven.terminal.commands import typed
+from leaven.terminal.table import aligned
 from leaven.terminal.visible import visible
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ WIDEST = 60  # of what an input is called, in a table
 _PICTURES = (".png", ".jpg", ".jpeg", ".webp")
 _PATH = click.Path(path_type=Path)
 _ARGUMENT = re.compile(r"`(root|image|label|data)=`")  # of `Bundle.evaluate`, in the help of a failure
-_trust = click.option("--trust-code", is_flag=True, help="Run the Python code in the bundle, or in the run.")
+trust_option = click.option("--trust-code", is_flag=True, help="Run the Python code in the bundle, or in the run.")
 _bundle = click.argument("bundle", type=_PATH)
 
 
@@ -49,8 +50,21 @@ def reports_failures(command: Callable[..., int | None]) -> Callable[..., NoRetu
         except Failure as failure:
             failure.help = _ARGUMENT.sub(r"`--\1`", failure.help).replace("`trust_code=True`", "`--trust-code`")
             fail(failure.headline, failure.help, code=1)
+        except CantDraw as problem:
+            fail(str(problem), code=1)
 
     return run
+
+
+def write_picture(file: Path, picture: bytes) -> None:
+    """Write a picture to a .png file, and say so."""
+    if file.suffix.lower() != ".png":
+        raise click.UsageError(f"{file} must end in .png")
+    try:
+        write_bytes(file, picture)
+    except OSError as problem:
+        fail(f"can't write {file}: {problem.strerror}", code=1)
+    echo(f"wrote {os.path.relpath(file)}", err=True)
 
 
 @click.command()
@@ -64,7 +78,7 @@ def reports_failures(command: Callable[..., int | None]) -> Callable[..., NoRetu
 @click.option("--csv", "csv_file", type=_PATH, help="Write a table to this file.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 @click.option("--draw", type=_PATH, help="Draw what is found: a file, or a folder for several.")
-@_trust
+@trust_option
 @reports_failures
 def predict(
     bundle: Path,
@@ -158,7 +172,7 @@ def predict(
 @click.option("--plots", type=_PATH, help="Write the figures into this folder.")
 @click.option("--wrong", type=_PATH, help="Write a table of the samples that were predicted wrongly.")
 @click.option("--checks", "checks_file", type=_PATH, help="A file of checks. [model.checks beside model.bundle]")
-@_trust
+@trust_option
 @reports_failures
 def evaluate(
     bundle: Path,
@@ -237,7 +251,7 @@ def evaluate(
 @click.option("--to", required=True, type=click.Choice(["onnx", "torch_export"]), help="The format.")
 @click.option("-o", "--output", type=_PATH, help="The file to write. [beside the bundle]")
 @click.option("--size", type=click.IntRange(min=1), help="Height and width of the input. [as in training]")
-@_trust
+@trust_option
 @reports_failures
 def export(
     bundle: Path, to: Literal["onnx", "torch_export"], output: Path | None, size: int | None, trust_code: bool

@@ -1,6 +1,5 @@
 """`leaven cache`: what runs have stored to compute it only once, by what it is; verified and removed on request."""
 
-import json
 import re
 import sys
 import time
@@ -13,7 +12,7 @@ from leaven.cache.store import default_store
 from leaven.cli import completion
 from leaven.cli.command_group import Commands
 from leaven.cli.exit_codes import CANT_WRITE, USAGE_ERROR
-from leaven.cli.printing import echo
+from leaven.cli.printing import echo, echo_json
 from leaven.terminal import status_line
 from leaven.terminal.byte_sizes import show_bytes
 
@@ -40,8 +39,7 @@ def list_groups(as_json: bool) -> None:
     size = sum(group.bytes for group in groups)
     if as_json:
         listed = [_plain(group) for group in groups]
-        facts = {"folder": str(store.folder), "limit": store.limit, "bytes": size, "groups": listed}
-        echo(json.dumps(facts, indent=2))
+        echo_json({"folder": str(store.folder), "limit": store.limit, "bytes": size, "groups": listed})
         return
     echo(f"{store.folder}: {show_bytes(size)} of at most {show_bytes(store.limit)}")
     if groups:

@@ -51,11 +51,7 @@ def _words() -> dict[str, str]:
     """Every word for a kind, in singular and plural."""
     nouns = {noun.partition(" ")[2]: kind for kind, noun in describe.KIND_NOUNS.items()}
     words = {kind: kind for kind in KINDS} | nouns | _OTHER_WORDS
-    return {_plural(word): kind for word, kind in words.items()} | words
-
-
-def _plural(word: str) -> str:
-    return f"{word}es" if word.endswith("s") else f"{word}s"
+    return {f"{word}{'es' if word.endswith('s') else 's'}": kind for word, kind in words.items()} | words
 
 
 @click.group(cls=Commands)

@@ -1,6 +1,5 @@
 """`leaven check`: the reports on each recipe, and a summary line."""
 
-import json
 import sys
 from collections.abc import Sequence
 
@@ -8,7 +7,7 @@ import click
 
 from leaven.catalog.values import Invocation, Quantity
 from leaven.cli.exit_codes import RECIPE_ERROR
-from leaven.cli.printing import echo
+from leaven.cli.printing import echo, echo_json
 from leaven.cli.recipe_command import RecipeCommand, exit_code, open_source, print_reports
 from leaven.language import report
 from leaven.language.diagnostics import Severity
@@ -47,7 +46,7 @@ def check_recipes(recipes: Sequence[str], options: Options, as_json: bool, conci
             about = f"; {_in_a_line(checked.recipe)}" if checked.recipe is not None else ""
             echo(f"{'<stdin>' if word == '-' else visible(word)}: {verdict}{about}")
     if as_json:
-        echo(json.dumps(answers[0] if len(answers) == 1 else answers, indent=2))
+        echo_json(answers[0] if len(answers) == 1 else answers)
     sys.exit(worst)
 
 

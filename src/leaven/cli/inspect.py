@@ -11,7 +11,7 @@ import click
 from leaven.catalog.card import Card
 from leaven.catalog.layers import Layers
 from leaven.catalog.published import library_model
-from leaven.cli.printing import aligned, echo
+from leaven.cli.printing import echo
 from leaven.cli.recipe_command import RecipeCommand, exit_code, print_reports, source_or_exit
 from leaven.formats.class_names import published_set
 from leaven.formats.training_record import without_nan
@@ -23,6 +23,7 @@ from leaven.recipe.model_facts import are_weights_installed
 from leaven.recipe.reader import model_layers
 from leaven.rules.inputs import size_of_images
 from leaven.statements.options import Options
+from leaven.terminal.table import aligned
 
 
 @click.command("inspect", cls=RecipeCommand)

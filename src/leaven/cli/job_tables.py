@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import click
 
-from leaven.cli.printing import aligned, echo
+from leaven.cli.printing import echo
 from leaven.jobs import coordinator
 from leaven.jobs.progress import progress_text
 from leaven.jobs.settings import Settings
@@ -15,6 +15,7 @@ from leaven.jobs.states import ENDED, State
 from leaven.jobs.store.for_users import JobStore
 from leaven.jobs.store.records import Job
 from leaven.terminal.duration_text import duration_text
+from leaven.terminal.table import aligned
 
 _LAST = 20  # ended jobs that are listed
 _SECONDS = 1.0  # between two lists of --watch

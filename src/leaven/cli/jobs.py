@@ -13,7 +13,7 @@ import click
 from leaven.cli.command_group import JobCommands
 from leaven.cli.job_tables import listed, needs_text, when
 from leaven.cli.job_tables import watch as watch_list
-from leaven.cli.printing import aligned, echo, echo_printed
+from leaven.cli.printing import echo, echo_json, echo_printed
 from leaven.jobs import coordinator as process
 from leaven.jobs import requests, server
 from leaven.jobs.checking import checks
@@ -24,6 +24,7 @@ from leaven.jobs.settings import Settings, load_settings
 from leaven.jobs.states import ENDED, State, Wanted
 from leaven.jobs.store.for_users import JobStore
 from leaven.terminal.duration_text import duration_text
+from leaven.terminal.table import aligned
 
 # -- looking at jobs
 
@@ -44,7 +45,7 @@ def jobs(ctx: click.Context, watch: bool, as_json: bool, is_all: bool) -> None:
     if watch:
         watch_list(settings, store)
     elif as_json:
-        echo("[" + ",\n".join(json.dumps(job.to_json()) for job in store.jobs()) + "]")
+        echo("[" + ",\n".join(json.dumps(job.to_json()) for job in store.jobs()) + "]")  # each on a line
     else:
         echo("\n".join(listed(settings, store, is_all=is_all)))
 
@@ -62,7 +63,7 @@ def show(word: str, as_json: bool) -> None:
     _, store = _open()
     job = store.job(word)
     if as_json:
-        echo(json.dumps(store.described(job.id), indent=1))
+        echo_json(store.described(job.id))
         return
     attempts, after = store.attempts(job.id), store.after(job.id)
     asked = {Wanted.STOP: ", to be cancelled", Wanted.PAUSE: ", to be paused"}.get(job.wanted, "")
@@ -238,7 +239,7 @@ def status(as_json: bool) -> int:
         told: dict[str, object] = {"coordinator": found, "problems": problems, "folder": str(settings.folder)}
         told["jobs"] = {state.value: count for state, count in counts.items()}
         told["environments"] = [asdict(one) for one in store.environments()]
-        echo(json.dumps(told, indent=1))
+        echo_json(told)
         return 0 if found is not None else 1
     if found is None:
         echo("no coordinator is running")

@@ -5,8 +5,6 @@ What they print has names of files, classes and models in it, and what exception
 
 import json
 import sys
-from collections.abc import Container, Sequence
-from itertools import zip_longest
 from typing import Any, NoReturn
 
 import click
@@ -31,17 +29,6 @@ def fail(headline: str, help: str = "", *, code: int = USAGE_ERROR) -> NoReturn:
     """Print what can't be done, and exit."""
     echo_problem(headline, help)
     sys.exit(code)
-
-
-def aligned(rows: Sequence[Sequence[str]], numbers: Container[int] = ()) -> list[str]:
-    """The lines of a table; the cells of columns with numbers are flush right."""
-    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
-    return [
-        "  ".join(
-            cell.rjust(widths[at]) if at in numbers else cell.ljust(widths[at]) for at, cell in enumerate(row)
-        ).rstrip()
-        for row in rows
-    ]
 
 
 def echo_painted(text: str, *, color: bool, err: bool = False, nl: bool = True) -> None:

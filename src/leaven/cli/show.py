@@ -1,11 +1,10 @@
 """`leaven show`: a recipe with all defaults filled in."""
 
-import json
 import sys
 
 import click
 
-from leaven.cli.printing import echo, echo_file, echo_painted
+from leaven.cli.printing import echo_file, echo_json, echo_painted
 from leaven.cli.recipe_command import RecipeCommand, report_and_exit
 from leaven.language.highlight import highlight
 from leaven.recipe import show
@@ -25,7 +24,7 @@ def show_recipe(recipes: list[str], options: Options, as_json: bool) -> None:
     """
     recipe = report_and_exit(recipes[0], options)
     if as_json:
-        echo(json.dumps(to_json(recipe), indent=2))
+        echo_json(to_json(recipe))
         return
     color = wants_color(sys.stdout)
     text = show.to_text(recipe, width_of(sys.stdout))

@@ -1,19 +1,16 @@
 """`leaven tinker`: what changes of a photo or a text do to the answers of models."""
 
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from leaven.cli.bundle import reports_failures
+from leaven.cli.bundle import reports_failures, trust_option, write_picture
 from leaven.cli.printing import echo, echo_json
 from leaven.terminal import status_line
 
 if TYPE_CHECKING:
-    from leaven.lab.answers import Answers
-    from leaven.lab.curves import Curves
     from leaven.lab.edits.edited import Edited
     from leaven.lab.subject import Subject
 
@@ -107,7 +104,7 @@ def _number_or_text(value: str) -> Any:
 @click.option("--save-check", type=_PATH, metavar="FILE", help="Add a check: the edits don't change the answer.")
 @click.option("--journal", type=_PATH, metavar="FILE", help="Note question and answer, to be replayed.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
-@click.option("--trust-code", is_flag=True, help="Run the Python code in the bundle, or in the run.")
+@trust_option
 @reports_failures
 def tinker(
     model: str,
@@ -164,7 +161,7 @@ def tinker(
         if recipe := answer.as_recipe():
             echo(f"\nto train for it, in the data block: train {recipe}")
     if output is not None:
-        _write(output, answer)
+        write_picture(output, answer.picture())
     if save_check is not None:
         from leaven.lab.checks import save_check as save
 
@@ -209,19 +206,3 @@ def _range(sweep: str) -> tuple[str, tuple[float, float] | None]:
     except ValueError:
         raise click.UsageError(f"--sweep {sweep}: a range is written LOW:HIGH, such as {name}=0.2:1.5") from None
     return name, (float(low), float(high))
-
-
-def _write(file: Path, answer: "Answers | Curves") -> None:
-    from leaven.files.atomic_files import write_bytes
-    from leaven.pictures.figure import CantDraw
-    from leaven.runtime.failures import Failure
-
-    if file.suffix.lower() != ".png":
-        raise click.UsageError(f"{file} must end in .png")
-    try:
-        write_bytes(file, answer.picture())
-    except CantDraw as problem:
-        raise Failure(str(problem)) from None
-    except OSError as problem:
-        raise Failure(f"can't write {file}: {problem.strerror}") from None
-    echo(f"wrote {os.path.relpath(file)}", err=True)

@@ -1,14 +1,13 @@
 """The command `leaven why`: which pixels or words an answer rests on."""
 
-import os
 import sys
 from pathlib import Path
 from typing import Any
 
 import click
 
-from leaven.cli.bundle import reports_failures
-from leaven.cli.printing import echo, echo_json, echo_painted
+from leaven.cli.bundle import reports_failures, trust_option, write_picture
+from leaven.cli.printing import echo_json, echo_painted
 from leaven.terminal import status_line
 from leaven.terminal.colors import painter, wants_color
 
@@ -23,7 +22,7 @@ METHODS = ("integrated_gradients", "gradient", "grad_cam", "occlusion")  # those
 @click.option("--layer", metavar="SELECTOR", help="The layer of grad_cam; by default the last stage.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The picture; by default why.png.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON; a picture is written only with --output.")
-@click.option("--trust-code", is_flag=True, help="Run the Python code in the bundle, or in the run.")
+@trust_option
 @reports_failures
 def why(
     model: str,
@@ -57,7 +56,7 @@ def why(
     if as_json and output is None:
         return 0
     if (picture := found.picture()) is not None:
-        _write(output or Path("why.png"), picture)
+        write_picture(output or Path("why.png"), picture)
     elif output is not None:
         raise click.UsageError("a text has no picture; leave out --output")
     return 0
@@ -75,16 +74,3 @@ def _attribution(model: str, given: Any, target: str | None, method: str, layer:
     with status_line.doing("covering parts of the input…"):
         *_, last = occlusion(subject, given, target)
     return last
-
-
-def _write(file: Path, picture: bytes) -> None:
-    from leaven.files.atomic_files import write_bytes
-    from leaven.runtime.failures import Failure
-
-    if file.suffix.lower() != ".png":
-        raise click.UsageError(f"{file} must end in .png")
-    try:
-        write_bytes(file, picture)
-    except OSError as problem:
-        raise Failure(f"can't write {file}: {problem.strerror}") from None
-    echo(f"wrote {os.path.relpath(file)}", err=True)

@@ -97,7 +97,7 @@ def _for_evaluation(size: tuple[int, int], data: DataFacts, model: ModelFacts) -
         return Transforms((), origin)
     if model.size is None and data.is_natural is None:
         return Transforms((), Default("as they are in the data"))
-    if data.size is not None or data.is_natural is False or data.task.traits.moves_targets:  # of which nothing may be cut off
+    if data.size is not None or data.is_natural is False or data.task.traits.moves_targets:  # nothing may be cut off
         return Transforms((transform("resize", origin, size=list(size)),), origin)
     return Transforms(_cropped(size, model, origin), origin)
 

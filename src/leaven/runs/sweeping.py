@@ -22,6 +22,7 @@ from leaven.formats.sweep_folder import Result
 from leaven.runs.processes import ProgramFailed, run_in_process, run_trials
 from leaven.terminal.commands import to_resume
 from leaven.terminal.score_text import score_text
+from leaven.terminal.table import aligned
 from leaven.terminal.visible import visible, visible_lines
 
 TOGETHER = Path(__file__).parents[1] / "runtime" / "trials" / "together.py"
@@ -146,8 +147,7 @@ def table(found: Sequence[Result], by: str) -> str:
         diverged = "diverged" if one.diverged else ""
         reached = [diverged, ""] if one.score is None else [score_text(one.score), str(one.epoch)]
         lines.append([str(one.number), *values, *reached, f"{one.seconds:.1f} s"])
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join("  " + "  ".join(map(str.rjust, line, widths)) for line in lines)
+    return "\n".join(f"  {line}" for line in aligned(lines, numbers=range(len(lines[0]))))
 
 
 def csv_table(found: Sequence[Result], by: str) -> str:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from leaven.terminal import table
 from leaven.terminal.visible import in_markdown, visible
 
 if TYPE_CHECKING:
@@ -62,17 +63,12 @@ def score_rows(scores: Mapping[str, Mapping[str, float]], heads: Sequence[str], 
     return [[name, *(f"{scores[name][head]:.4f}" for head in heads), f"{scores[name]['count']:.0f}"] for name in names]
 
 
-def table_lines(table: "Table", one: str, many: str) -> list[str]:
+def table_lines(shown: "Table", one: str, many: str) -> list[str]:
     """A table with a row per name, headed by what one is called; of many, those with the worst scores."""
-    title = one if len(table.rows) <= MOST_ROWS else f"the {MOST_ROWS} worst {many}"
-    return aligned([[title, *table.heads[1:]], *table.rows[:MOST_ROWS]])
+    title = one if len(shown.rows) <= MOST_ROWS else f"the {MOST_ROWS} worst {many}"
+    return aligned([[title, *shown.heads[1:]], *shown.rows[:MOST_ROWS]])
 
 
 def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
     """Rows as columns, the first to the left and the others to the right."""
-    rows = [[visible(cell) for cell in row] for row in rows]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    return [
-        "  ".join([f"{row[0]:<{widths[0]}}", *(f"{c:>{w}}" for c, w in zip(row[1:], widths[1:], strict=True))])
-        for row in rows
-    ]
+    return table.aligned([[visible(cell) for cell in row] for row in rows], numbers=range(1, len(rows[0])))

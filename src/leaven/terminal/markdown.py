@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Callable, Iterator
 
 from leaven.terminal.colors import Paint
-from leaven.terminal.width import columns
+from leaven.terminal.table import aligned
 
 PaintRecipe = Callable[[str, Paint], str]  # the language knows what is what in a recipe
 
@@ -98,13 +98,8 @@ def _code(words: list[str], lines: list[str], paint: Paint, paint_recipe: PaintR
 def _table(lines: list[str], paint: Paint) -> list[str]:
     rows = [[_plain(cell.strip()) for cell in line.strip().strip("|").split("|")] for line in lines]
     rows = [row for row in rows if not all(_RULE.fullmatch(cell) for cell in row)]
-    count = max(map(len, rows))
-    widths = [max(columns(row[at]) for row in rows if at < len(row)) for at in range(count)]
-    shown = [
-        "  ".join(cell + " " * (width - columns(cell)) for cell, width in zip(row, widths, strict=False)).rstrip()
-        for row in rows
-    ]
-    return [paint("headline", shown[0]), *shown[1:]]
+    head, *shown = aligned(rows)
+    return [paint("headline", head), *shown]
 
 
 def _inline(text: str, paint: Paint) -> str:

@@ -8,6 +8,7 @@ from typing import Any
 
 from leaven.terminal import status_line
 from leaven.terminal.score_text import score_text
+from leaven.terminal.table import aligned
 from leaven.terminal.visible import visible, visible_lines
 
 _SHORTEST_BAR, _LONGEST_BAR = 8, 20
@@ -70,10 +71,7 @@ def final_table(rows: Sequence[Mapping[str, Any]], best: Mapping[str, int], scor
         lines.append([visible(phase), str(number), *(_score(row.get(f"val.{name}")) for name in names)])
     if scores:
         lines.append(["test", "", *(_score(scores.get(f"test.{name}")) for name in names)])
-    widths = [max(len(line[at]) for line in lines) for at in range(len(lines[0]))]
-    return "\n".join(
-        "  " + "  ".join([line[0].ljust(widths[0]), *map(str.rjust, line[1:], widths[1:])]) for line in lines
-    )
+    return "\n".join(f"  {line}" for line in aligned(lines, numbers=range(1, len(lines[0]))))
 
 
 def _score(value: float | None) -> str:
