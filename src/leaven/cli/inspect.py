@@ -20,7 +20,7 @@ from leaven.plan.plan import Plan
 from leaven.planning.compiling import compile_source
 from leaven.planning.effects import effects, summarised
 from leaven.recipe.model_facts import are_weights_installed
-from leaven.recipe.reader import model_layers
+from leaven.recipe.reader import read_foundation
 from leaven.rules.inputs import size_of_images
 from leaven.statements.options import Options
 from leaven.terminal.table import aligned
@@ -60,21 +60,23 @@ def print_layers(
     if depth is not None or inputs is not None or as_json:
         raise click.UsageError("--depth, --on and --json go with --statistics or --advice")
     card = None if os.path.lexists(word) or os.path.lexists(f"{word}.leaven") else library_model(word)
-    plan, size = None, None
+    plan = None
     if card is not None:
-        source, options = Source(card.bare_name, f"model {card.name}(head=keep)\n"), Options()
+        found = read_foundation(Source(card.bare_name, f"model {card.name}(head=keep)\n"))
+        diagnostics = found.diagnostics
         size = card.model.input_size[1:] if card.model.input_size else None
     else:
-        source = source_or_exit(word)
-        compiled = compile_source(source, options)
-        plan = compiled.plan
+        compiled = compile_source(source_or_exit(word), options, run_code=run_code)
+        plan, found = compiled.plan, compiled.foundation
+        diagnostics = found.diagnostics or compiled.diagnostics
         size = size_of_images(compiled.recipe.data) if compiled.recipe is not None else None
-    name, layers, outputs, diagnostics = model_layers(source, options, size=size, run_code=run_code)
+    layers = found.layers_at(size)
     if layers is None:
         print_reports(diagnostics, err=True)
-        echo(f"the layers of {name} are not known", err=True)
+        echo(f"the layers of {found.model_facts.name} are not known", err=True)
         sys.exit(exit_code(diagnostics) or 1)
-    _print(name, layers, plan)
+    _print(found.model_facts.name, layers, plan)
+    outputs = found.new_outputs
     if card is None and outputs is not None and layers.head:
         echo(f"the head is new: {outputs:,} output{'s' * (outputs != 1)}")
     if layers.stages:

@@ -16,7 +16,7 @@ from leaven.formats.listing import some
 from leaven.formats.tables import PLAIN
 from leaven.language.source import Source
 from leaven.recipe.model_facts import are_weights_installed
-from leaven.recipe.reader import longest_text
+from leaven.recipe.reader import read_foundation
 from leaven.tasks.multilabel.target import SEPARATOR
 from leaven.terminal.visible import visible
 
@@ -94,7 +94,7 @@ def _recipe_of_folder(look: FolderLook, target: Path, model: str, epochs: int | 
 
 def _max_length(model: str, target: Path) -> int:
     """How many tokens of a text are read: no more than the model takes."""
-    longest = longest_text(Source(str(target), f"model {model}\n", target.parent))
+    longest = read_foundation(Source(str(target), f"model {model}\n", target.parent)).model_facts.longest
     return min(MOST_TOKENS, longest) if longest is not None else MOST_TOKENS
 
 

@@ -55,7 +55,7 @@ class PhaseReader:
     techniques: dict[int, AnyTechnique | None] = field(default_factory=dict)
     adapters: list[Adapter] = field(default_factory=list)  # of the phases read so far: they stay
 
-    def read(self, placed: list[Recognised], train: Invocation | None) -> tuple[Phase | None, ...]:
+    def read(self, placed: Sequence[Recognised], train: Invocation | None) -> tuple[Phase | None, ...]:
         """The phases in their order, None for one with an error; without any, the training is one phase."""
         written = [one for one in placed if one.card.name == "phase"]
         outside = [one for one in placed if one.card.statement.in_phase and one.card.name != "phase"]

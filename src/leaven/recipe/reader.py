@@ -5,10 +5,9 @@ layers of the model. Every independent error is reported once; only a recipe wit
 """
 
 import os.path
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
 from pathlib import Path
-from typing import NamedTuple
 
 from leaven.binding import names
 from leaven.binding.scope import Scope
@@ -55,27 +54,9 @@ from leaven.statements.overrides import replace_overridden
 NEEDED = ("torch", "torchvision")  # the defaults are made of what these offer
 
 
-def model_layers(
-    source: Source, given: Options | None = None, *, size: tuple[int, int] | None, run_code: bool = False
-) -> tuple[str, Layers | None, int | None, tuple[Diagnostic, ...]]:
-    """A recipe's model: its name, its layers, the outputs that its head gets, and the errors met on the way.
-
-    Shapes and costs are those for images of the size, where it is known.
-    """
-    reader = open_reader(source, given or Options(), run_code, requires_args=False)
-    foundation = reader.read_model_and_data(require_data=False)
-    model, scope, layers = foundation.model, reader.scope, reader.scope.layers
-    if model is not None and layers is not None and size is not None and layers.trial_size != size:
-        answer = layers_at(size, model, foundation.model_facts, foundation.data_facts)
-        layers = _fitted(answer, model, foundation.data_facts) if answer is not None else layers
-    is_fitted = isinstance(model, Model) and model.head == NewHead(None)
-    return scope.model_name, layers, scope.outputs if is_fitted else None, in_order(scope.diagnostics)
-
-
-def longest_text(source: Source) -> int | None:
-    """How many tokens the model of a recipe can take; None where that is not known, or has no limit."""
-    reader = open_reader(source, Options(), run_code=False, requires_args=False)
-    return reader.read_model_and_data(require_data=False).model_facts.longest
+def read_foundation(source: Source) -> "Foundation":
+    """The foundation of a recipe that may have nothing but a model."""
+    return open_reader(source, Options(), run_code=False, requires_args=False).read_model_and_data(require_data=False)
 
 
 def _fitted(layers: Layers, model: Model, data: DataFacts) -> Layers:
@@ -105,13 +86,30 @@ class Draft(Record):
     train: Train | None
 
 
-class _Foundation(NamedTuple):
-    placed: list[Recognised]
-    top: Mapping[str, list[Recognised]]
-    data_call: Invocation | None
-    data_facts: DataFacts
-    model: Model | None
-    model_facts: ModelFacts
+class Foundation(Record):
+    """The foundation of all else: the statements of a recipe, its data, and its model with the layers."""
+
+    placed: Sequence[Recognised] = ()
+    top: Mapping[str, list[Recognised]] = field(default_factory=dict)
+    data_call: Invocation | None = None
+    data_facts: DataFacts = field(default_factory=DataFacts)
+    model: Model | None = None
+    model_facts: ModelFacts = ModelFacts("the model")
+    diagnostics: tuple[Diagnostic, ...] = ()  # so far
+
+    def layers_at(self, size: tuple[int, int] | None) -> Layers | None:
+        """The layers of the model, with shapes and costs for images of the size, where it is known."""
+        model, layers = self.model, self.model_facts.layers
+        if model is None or layers is None or size is None or layers.trial_size == size:
+            return layers
+        answer = layers_at(size, model, self.model_facts, self.data_facts)
+        return _fitted(answer, model, self.data_facts) if answer is not None else layers
+
+    @property
+    def new_outputs(self) -> int | None:
+        """How many outputs the data gives a new head; None where the head is kept, or that is not known."""
+        is_fitted = self.model is not None and self.model.head == NewHead(None)
+        return self.data_facts.outputs if is_fitted else None
 
 
 class RecipeReader:
@@ -124,9 +122,9 @@ class RecipeReader:
         self.run_code = run_code
         self.statements = Statements(scope)
         self.known: dict[int, Recognised] = {}  # the statements at the top, by identity
+        self.foundation = Foundation()  # until it is read
 
-    def read_model_and_data(self, *, require_data: bool = True) -> "_Foundation":
-        """The foundation of all else: the statements, the data, and the model with its layers."""
+    def read_model_and_data(self, *, require_data: bool = True) -> Foundation:
         placed = recognise(self.assembled.statements, "recipe", self.scope)
         top = by_name(placed)
         self.known = {id(one.statement): one for one in placed}
@@ -139,7 +137,8 @@ class RecipeReader:
             layers = _fitted(model_facts.layers, model, data_facts)
             model, model_facts = replace(model, layers=layers), replace(model_facts, layers=layers)
         self.scope.layers, self.scope.model_name = model_facts.layers, model_facts.name
-        return _Foundation(placed, top, data_call, data_facts, model, model_facts)
+        diagnostics = in_order(self.scope.diagnostics)
+        return Foundation(placed, top, data_call, data_facts, model, model_facts, diagnostics)
 
     def read(self) -> tuple[Draft | None, Recipe | None]:
         """The draft for the rules, where model and data are sound; and the recipe, where nothing is wrong so far."""
@@ -150,7 +149,8 @@ class RecipeReader:
         if missing := [messages.missing_library(name, absent[name]) for name in NEEDED if name in absent]:
             self.scope.diagnostics += missing  # without them, no name could be looked up
             return None, None
-        placed, top, data_call, data_facts, model, model_facts = self.read_model_and_data()
+        found = self.foundation = self.read_model_and_data()
+        placed, top, model, data_facts = found.placed, found.top, found.model, found.data_facts
         task = data_facts.task
         if task.is_known:
             self.statements.defaults = {"loss": task.traits.loss, "metrics": task.traits.metrics}
@@ -159,7 +159,7 @@ class RecipeReader:
         if metrics is not None:
             self.scope.measured = [*measured_scores(metrics), *(["loss"] if task.traits.has_eval_loss else [])]
         has_weights = model is not None and model.has_weights
-        data = self._data(top, data_call, data_facts, model_facts, has_weights=has_weights)
+        data = self._data(top, found.data_call, data_facts, found.model_facts, has_weights=has_weights)
         samples = data.samples[0] if data is not None and data.samples is not None else None
         if train is not None:
             train = default_batch(default_epochs(train, samples, task.input), task)
@@ -183,7 +183,7 @@ class RecipeReader:
         sound = tuple(filter(None, phases))
         if model is not None and data is not None:
             settings = None if train is None else Train.read(train.without_setting("epochs"))  # the phases have it
-            draft = Draft(model, model_facts, data, data_facts, sound, metrics or (), settings)
+            draft = Draft(model, found.model_facts, data, data_facts, sound, metrics or (), settings)
         if has_errors(self.scope.diagnostics):
             return draft, None
         if (

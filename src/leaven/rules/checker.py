@@ -3,14 +3,14 @@
 import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import field, replace
 
 from leaven.binding import names
 from leaven.catalog.model_survey import only_cached
 from leaven.language.diagnostics import Diagnostic, has_errors, in_order
 from leaven.language.record import Record
 from leaven.language.source import Source
-from leaven.recipe.reader import Draft, open_reader
+from leaven.recipe.reader import Draft, Foundation, open_reader
 from leaven.recipe.recipe import Recipe
 from leaven.recipe.relative_paths import relative_to_recipe
 from leaven.rules import adapters, freezing, inputs, pruning, sharding, solving, teachers, techniques, training
@@ -25,6 +25,7 @@ class Checked(Record):
     recipe: Recipe | None
     diagnostics: tuple[Diagnostic, ...]
     sources: tuple[Source, ...] = ()
+    foundation: Foundation = field(default_factory=Foundation)  # as far as it could be read
 
 
 def check(
@@ -51,12 +52,12 @@ def check_once(source: Source, given: Options, run_code: bool = False, requires_
     draft, recipe = reader.read()
     diagnostics = [*reader.scope.diagnostics, *(apply_rules(draft) if draft is not None else ())]
     if recipe is None or has_errors(diagnostics):
-        return Checked(None, in_order(diagnostics), tuple(reader.assembled.sources))
+        return Checked(None, in_order(diagnostics), tuple(reader.assembled.sources), reader.foundation)
     if given != Options() or len(reader.assembled.sources) > 1:
         recipe = relative_to_recipe(recipe, source)
     if given == Options(given.args):  # other options may have replaced what uses a name
         diagnostics += names.unused(reader.scope, reader.assembled, source)
-    return Checked(recipe, in_order(diagnostics), tuple(reader.assembled.sources))
+    return Checked(recipe, in_order(diagnostics), tuple(reader.assembled.sources), reader.foundation)
 
 
 def apply_rules(draft: Draft) -> Iterator[Diagnostic]:

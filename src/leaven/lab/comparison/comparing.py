@@ -36,7 +36,6 @@ from leaven.lab.comparison.report import report
 from leaven.lab.comparison.seeds import ONE_SEED, SeedTest, runs_by_seed
 from leaven.lab.subject import Subject
 from leaven.planning.compiling import compile_source
-from leaven.recipe.reader import model_layers
 from leaven.rules.inputs import size_of_images
 from leaven.runtime.failures import Failure
 from leaven.terminal.visible import visible
@@ -223,10 +222,12 @@ class _Parts:
 def recipe_layers(subject: Subject) -> Layers:
     """The layers of the model that a recipe would train, at the size of its images."""
     assert subject.recipe is not None
-    recipe = compile_source(subject.recipe).recipe
-    size = size_of_images(recipe.data) if recipe is not None else None
-    _, layers, _, problems = model_layers(subject.recipe, size=size)
+    compiled = compile_source(subject.recipe, run_code=False)
+    size = size_of_images(compiled.recipe.data) if compiled.recipe is not None else None
+    layers = compiled.foundation.layers_at(size)
     if layers is None:
-        reason = next((one.headline for one in problems if one.is_error), "its model is Python code")
+        reason = next(
+            (one.headline for one in compiled.foundation.diagnostics if one.is_error), "its model is Python code"
+        )
         raise Failure(f"the layers of {subject.name} are not known: {reason}")
     return layers
