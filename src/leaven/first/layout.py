@@ -14,6 +14,7 @@ from typing import Literal
 
 from leaven.files.regular import open_regular
 from leaven.first.options import Guess, NotUnderstood, TableOptions
+from leaven.first.roles import NAMES_IN_HEADER
 from leaven.formats.numerals import MARKS, number_in
 from leaven.formats.tables import Layout, StrayQuote
 from leaven.formats.tables.csv_file import Table, likely_encoding
@@ -23,13 +24,6 @@ MOST = 50_000_000  # bytes that are looked at
 LINES = 300  # that tell the separator
 ROWS = 500  # that tell the header
 LONG = 60  # characters, of which no name of a column is
-USUAL = {  # names of columns, which say that a line is a header
-    *("id", "idx", "index", "text", "sentence", "review", "comment", "tweet", "message", "content", "title", "body"),
-    *("label", "class", "category", "sentiment", "target", "topic", "intent", "score", "rating", "stars", "emotion"),
-    *("image", "file", "filename", "file_name", "path", "image_id", "question", "answer", "premise", "hypothesis"),
-    *("name", "date", "user", "url", "subject", "headline", "description", "question1", "question2", "sentence1"),
-    *("sentence2", "verdict", "breed", "price", "age"),
-}
 
 
 def look_at_layout(file: Path, options: TableOptions) -> tuple[Layout, Guess | None]:
@@ -136,7 +130,7 @@ def _header(rows: Sequence[Sequence[str]]) -> tuple[bool, bool]:
     columns = [[row[at] for row in rest if at < len(row) and row[at]] for at in range(len(first))]
     if any(name in cells for name, cells in zip(first, columns, strict=True) if name):
         return False, True  # what is above a column is a value of it
-    if {cell.lower().replace(" ", "_").replace("-", "_") for cell in named} & USUAL:
+    if {cell.lower().replace(" ", "_").replace("-", "_") for cell in named} & NAMES_IN_HEADER:
         return True, True
     names_columns = (
         cells

@@ -6,6 +6,7 @@ Decides by their names and by some of their cells. Where that is not certain, th
 import math
 import os
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -24,28 +25,12 @@ from leaven.language.record import Record
 from leaven.sources.columns import file_in_table
 from leaven.terminal.commands import typed
 
-_SURE_LABELS = ("label", "labels", "gold_label", "class", "target", "y", "sentiment", "category")
-_LABELS = (
-    *_SURE_LABELS,
-    *("polarity", "airline_sentiment", "emotion", "verdict", "topic", "intent", "class_index", "class_name", "breed"),
-    *("species", "spam", "is_spam", "toxic", "stars", "rating", "score", "kind", "type", "genre", "stance", "v1"),
-    *("is_duplicate", "is_humor", "humor", "language", "grade", "diagnosis", "outcome"),
-)
-_QUANTITIES = {  # of which even whole numbers are to be predicted as numbers
-    *("age", "price", "year", "weight", "height", "width", "length", "count", "cost", "salary", "income", "distance"),
-    *("duration", "temperature", "area", "volume", "amount", "quantity", "views", "likes", "upvotes", "sales"),
-}
-_IDS = {"id", "idx", "index", "unnamed:_0"}  # of rows: never labels
-_TEXTS = (
-    *("text", "sentence", "review", "comment", "comment_text", "tweet", "message", "content", "body", "document"),
-    *("review_text", "reviewtext", "excerpt", "abstract", "description", "question", "title", "headline", "phrase"),
-    *("post", "v2", "sms", "utterance", "query"),
-)
-_PAIRS = (("premise", "hypothesis"), ("sentence1", "sentence2"), ("question1", "question2"), ("question", "sentence"))
-_NO_TEXTS = {
-    *("name", "names", "date", "time", "created", "url", "link", "id", "user", "username", "author", "address"),
-    *("location", "timezone", "coord", "ticket", "parse", "binary_parse", "file", "path", "image"),
-}
+_NAMES = tomllib.loads(Path(__file__).with_name("column_names.toml").read_text(encoding="utf-8"))
+NAMES_IN_HEADER = frozenset(_NAMES["header"])
+_SURE_LABELS: list[str] = _NAMES["sure_labels"]
+_LABELS = [*_SURE_LABELS, *_NAMES["labels"]]
+_QUANTITIES, _IDS, _TEXTS, _NO_TEXTS = (frozenset(_NAMES[kind]) for kind in ("quantities", "ids", "texts", "no_texts"))
+_PAIRS: list[list[str]] = _NAMES["pairs"]
 MOST_CLASSES = 200
 MANY_NUMBERS = 20  # different ones, from which on numbers with fractions are quantities
 MANY_COLUMNS = 50  # of numbers, which are pixels or other features

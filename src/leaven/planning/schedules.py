@@ -38,7 +38,7 @@ def _leavens(schedule: Invocation, metrics: tuple[Metric, ...]) -> Call:
         if setting.name == "score":
             arguments.append(Argument("higher_is_better", not is_lower_better(str(setting.value), metrics)))
         elif is_chosen(setting, schedule) or (setting.name == "warmup" and _warms_up(schedule)):
-            is_share = _is_share(setting) and name in _OVER_THE_PHASE
+            is_share = setting.name == "warmup" and is_percentage(setting) and name in _OVER_THE_PHASE
             value = share_of(setting) if is_share else _in_steps(setting)
             as_named = {"warmup": "warmup_share" if is_share else "warmup_steps"}.get(setting.name, setting.name)
             arguments.append(Argument(as_named, value, setting_text(setting, schedule), because(setting.origin)))
@@ -53,11 +53,6 @@ def _leavens(schedule: Invocation, metrics: tuple[Metric, ...]) -> Call:
 def _warms_up(schedule: Invocation) -> bool:
     warmup = schedule.value("warmup")
     return not isinstance(warmup, Quantity | None) or bool(warmup and warmup.amount)
-
-
-def _is_share(setting: Setting) -> bool:
-    """Whether the warm-up is a share of the phase."""
-    return setting.name == "warmup" and isinstance(setting.value, Quantity) and setting.value.unit == "%"
 
 
 def _in_steps(setting: Setting) -> Value:
@@ -78,6 +73,10 @@ def _in_steps(setting: Setting) -> Value:
         case "%":
             return rounded(Calculation("*", share_of(setting), _STEPS))
     return amount
+
+
+def is_percentage(setting: Setting) -> bool:
+    return isinstance(setting.value, Quantity) and setting.value.unit == "%"
 
 
 def share_of(setting: Setting) -> Value:

@@ -5,12 +5,12 @@ from dataclasses import replace
 
 from leaven.catalog.layers import Layers
 from leaven.catalog.selectors import Selection
-from leaven.catalog.values import Default, Invocation, Quantity, Setting
+from leaven.catalog.values import Default, Invocation, Setting
 from leaven.plan.plan import BuildModel, EarlierModel, UseTechnique
 from leaven.plan.values import Argument, Calculation, Variable
 from leaven.planning.building import build_model
 from leaven.planning.paths import paths_of
-from leaven.planning.schedules import rounded, share_of
+from leaven.planning.schedules import is_percentage, rounded, share_of
 from leaven.planning.translate import argument, because, call_of
 from leaven.recipe.freezing import trainable_stages
 from leaven.recipe.model_statement import as_model, is_model
@@ -69,7 +69,7 @@ def _usual(invocation: Invocation) -> Iterator[Argument]:
 def _in_epochs(setting: Setting) -> Argument:
     """A length of time as a number of epochs, whatever its unit."""
     given = argument(setting)
-    if isinstance(setting.value, Quantity) and setting.value.unit == "%":
+    if is_percentage(setting):
         return replace(given, value=rounded(Calculation("*", share_of(setting), Variable("phase.total_epochs"))))
     return given
 

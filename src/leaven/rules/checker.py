@@ -51,13 +51,14 @@ def check_once(source: Source, given: Options, run_code: bool = False, requires_
     reader = open_reader(source, given, run_code, requires_args)
     draft, recipe = reader.read()
     diagnostics = [*reader.scope.diagnostics, *(apply_rules(draft) if draft is not None else ())]
+    sources = tuple(reader.assembled.sources)
     if recipe is None or has_errors(diagnostics):
-        return Checked(None, in_order(diagnostics), tuple(reader.assembled.sources), reader.foundation)
-    if given != Options() or len(reader.assembled.sources) > 1:
+        return Checked(None, in_order(diagnostics), sources, reader.foundation)
+    if given != Options() or len(sources) > 1:
         recipe = relative_to_recipe(recipe, source)
     if given == Options(given.args):  # other options may have replaced what uses a name
         diagnostics += names.unused(reader.scope, reader.assembled, source)
-    return Checked(recipe, in_order(diagnostics), tuple(reader.assembled.sources), reader.foundation)
+    return Checked(recipe, in_order(diagnostics), sources, reader.foundation)
 
 
 def apply_rules(draft: Draft) -> Iterator[Diagnostic]:
