@@ -1,5 +1,6 @@
 """`leaven tinker`: what changes of a photo or a text do to the answers of models."""
 
+import tomllib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -8,6 +9,7 @@ import click
 
 from leaven.cli.bundle import reports_failures, trust_option, write_picture
 from leaven.cli.printing import echo, echo_json
+from leaven.lab import edits
 from leaven.terminal import status_line
 
 if TYPE_CHECKING:
@@ -17,39 +19,13 @@ if TYPE_CHECKING:
 _PATH = click.Path(path_type=Path)
 _EDITS = "leaven.tinker.edits"  # in the context: the edits in the order in which they were typed
 
-# The options of edits: name, metavar, help. They are those of the table in `lab/edits`, which needs torch.
-IMAGE_EDITS = (
-    ("brightness", "FACTOR", "Darker (below 1) or brighter."),
-    ("contrast", "FACTOR", "Less (below 1) or more contrast."),
-    ("saturation", "FACTOR", "Paler (below 1) or stronger colours."),
-    ("hue", "SHIFT", "Other colours: -0.5 to 0.5."),
-    ("blur", "PIXELS", "Blur by a Gaussian of that radius."),
-    ("sharpen", "AMOUNT", "Sharper edges."),
-    ("noise", "DEVIATION[,SEED]", "Gaussian noise, as a share of the range of a pixel."),
-    ("rotate", "DEGREES", "Rotate counter-clockwise."),
-    ("shift", "X[,Y]", "Move right and down, by shares of width and height."),
-    ("scale", "FACTOR", "Enlarge (above 1) or shrink within the frame."),
-    ("crop", "SHARE[,X,Y]", "Crop to that share of width and height, around a point."),
-    ("pad", "PIXELS", "Add a black border."),
-    ("jpeg", "QUALITY", "Compress as JPEG, 1 to 100."),
-    ("resolution", "SHARE", "Fewer pixels: shrink to that share, and enlarge again."),
-    ("grey", "", "Remove the colours."),
-    ("cover", "LEFT,TOP,WIDTH,HEIGHT", "Cover a rectangle, in shares."),
-    ("paste", "FILE[,LEFT,TOP,WIDTH]", "Put another image on top, in shares."),
-)
-TEXT_EDITS = (
-    ("replace", "OLD=NEW", "Replace words."),
-    ("misspell", "WORD[,SEED]", "Swap two letters of a word."),
-    ("swap", "WORD", "Swap a word with the next one."),
-    ("drop", "WORD", "Leave out a word, or the one at that place (3)."),
-    ("case", "CASE", "Other letters: lower, upper or title."),
-    ("negate", "", "Negate the first verb (English)."),
-)
+_OPTIONS = Path(str(edits.__file__)).with_name("options.toml")
+EDITS: dict[str, dict[str, tuple[str, str]]] = tomllib.loads(_OPTIONS.read_text(encoding="utf-8"))
 
 
 def _edit_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """Adds an option for each edit, which may be repeated; their order is kept."""
-    for name, metavar, help in reversed((*IMAGE_EDITS, *TEXT_EDITS)):
+    for name, (metavar, help) in reversed((EDITS["image"] | EDITS["text"]).items()):
         takes = {"metavar": metavar} if metavar else {"is_flag": True, "flag_value": "true", "type": str}
         command = click.option(
             f"--{name}", multiple=bool(metavar), expose_value=False, callback=_note, help=help, **takes

@@ -1,6 +1,7 @@
 """The text of a first recipe, with what a newcomer changes first."""
 
 import os
+import tomllib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,24 +21,8 @@ from leaven.recipe.reader import read_foundation
 from leaven.tasks.multilabel.target import SEPARATOR
 from leaven.terminal.visible import visible
 
-# Models a newcomer may choose from: name, and what it is good for.
-FOR_IMAGES = {
-    "efficientnet_lite0": "small and fast; its weights are installed, nothing is downloaded",
-    "resnet18": "the usual first choice; weights are downloaded",
-    "resnet50": "larger, slower, often better",
-    "convnext_tiny": "modern, strong on photographs",
-}
-FOR_TEXTS = {
-    "minilm": "small and fast, for English; its weights are installed, nothing is downloaded",
-    'transformers.auto("bert-base-cased")': "BERT, the usual first choice; weights are downloaded",
-    'transformers.auto("roberta-base")': "often better, as large; weights are downloaded",
-    'transformers.auto("bert-base-multilingual-cased")': "for a hundred languages; weights are downloaded",
-}
-FOR_OBJECTS = {
-    "ssdlite320_mobilenet_v3_large": "small and fast; weights are downloaded",
-    "fasterrcnn_resnet50_fpn_v2": "larger, slower, more exact",
-    "retinanet_resnet50_fpn_v2": "as large, in one stage",
-}
+# For each kind of data, the models a newcomer may choose from, and what each is good for.
+MODELS: dict[str, dict[str, str]] = tomllib.loads(Path(__file__).with_name("models.toml").read_text(encoding="utf-8"))
 
 EPOCHS, EPOCHS_FOR_OBJECTS = 10, 20
 FEW_IMAGES = 20  # too few to train more than the head
@@ -49,11 +34,7 @@ _HEAD_FIRST = "# First only the new head, then the whole model; `leaven show` pr
 
 def suggested_models(look: Look, scratch: bool) -> dict[str, str]:
     """The models that a newcomer may choose from, the usual one first, whose weights can be had on this machine."""
-    models = FOR_IMAGES
-    if isinstance(look, AnnotatedFolder):
-        models = FOR_OBJECTS
-    elif look.noun == "texts":
-        models = FOR_TEXTS
+    models = MODELS["objects" if isinstance(look, AnnotatedFolder) else look.noun]
     can_be_used = {name: all(map(are_weights_installed, lookup.find("model", name)[:1])) for name in models}
     return {name: use for name, use in models.items() if scratch or can_be_used[name]}
 

@@ -603,6 +603,18 @@ class TestLookingUp:
         assert "resnet18: 11,689,512 parameters, 3.63 GFLOPs for an image of 224×224" in result.output
         assert "weights: published, trained on imagenet-1k" in result.output
 
+    def test_inspect_runs_your_code_only_if_it_may(self, folder: Path) -> None:
+        (folder / "net.py").write_text(
+            "from pathlib import Path\nfrom torch import nn\nPath('ran').touch()\n"
+            "def net(classes): return nn.Sequential(nn.Flatten(), nn.Linear(64, classes))\n"
+        )
+        recipe = 'import "net.py" as net\nmodel net.net(head="1")\ndata digits()\nfreeze all - head\n'
+        (folder / "own.leaven").write_text(recipe)
+        result = run("inspect", "own.leaven")
+        assert (result.exit_code, (folder / "ran").exists()) == (1, False)
+        assert "are known only when its code runs" in result.stderr
+        assert "head: 1" in run("inspect", "own.leaven", "--run-code").output
+
     def test_inspect_lists_layers_by_their_selector_names(self, folder: Path) -> None:
         listed = run("inspect", "first.leaven").output
         assert "layer4.1.conv2" in listed

@@ -10,7 +10,7 @@ from PIL import Image
 from tests.unit.bundle.conftest import save_colours
 
 from leaven.cli.main import leaven
-from leaven.cli.tinker import IMAGE_EDITS, TEXT_EDITS
+from leaven.cli.tinker import EDITS
 from leaven.lab.edits import image_kinds, text_kinds
 
 
@@ -35,8 +35,8 @@ def typed(*words: str) -> Result:
 
 
 def test_every_edit_is_an_option() -> None:
-    assert [name for name, *_ in IMAGE_EDITS] == [kind.name for kind in image_kinds.KINDS]
-    assert [name for name, *_ in TEXT_EDITS] == [kind.name for kind in text_kinds.KINDS]
+    assert list(EDITS["image"]) == [kind.name for kind in image_kinds.KINDS]
+    assert list(EDITS["text"]) == [kind.name for kind in text_kinds.KINDS]
 
 
 def test_answers_before_and_after_in_points() -> None:
