@@ -202,7 +202,7 @@ def fill(model: nn.Module, weights: Mapping[str, Tensor], sizes: PrunedShapes) -
 
 
 def _compare_steps(steps: Steps, again: Steps, data: Any, tried: _Tried) -> None:
-    """Transforms that were built again must do the same."""
+    """A failure where transforms that were built again do not do the same."""
     if not has_code(data) and describe(again, Sources()) != data:
         raise Failure(f"the transforms can't be saved in a bundle: built again, {steps!r} become {again!r}")
     for one, made in zip(tried.prepared, tried.inputs, strict=True):

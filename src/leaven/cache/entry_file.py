@@ -35,7 +35,7 @@ class Damaged(OSError):
 
 @dataclass(frozen=True)
 class Header:
-    """What the first bytes of a file say."""
+    """The header of an entry, as it is in its file."""
 
     about: dict[str, Any]
     raw: bytes

@@ -35,7 +35,7 @@ class Counted(NamedTuple):
 
 
 class Directory(NamedTuple):
-    """What is directly in a directory. `times` is None where they don't tell whether that is still so."""
+    """The files and folders directly in a directory. `times` is None where they don't tell whether that is still so."""
 
     path: str
     files: list[str]

@@ -1,4 +1,4 @@
-"""What is stored, for people: entries that are parts of one thing, with what it is.
+"""Groups of stored entries, for people: those that are parts of one thing, with its description.
 
 Many entries are parts of one thing, such as the features of one model for one dataset: those whose descriptions have
 the same `group` are shown as one line, with an id by which they can be cleared.
@@ -30,7 +30,7 @@ class Group:
 
 
 def groups_of(store: Store) -> list[Group]:
-    """What is stored, the most recently used first."""
+    """The groups of a store, the most recently used first."""
     found: dict[str, list[Stored]] = {}
     for entry in store.entries():
         group = (entry.about or {}).get("group")

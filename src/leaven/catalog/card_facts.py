@@ -1,4 +1,4 @@
-"""What a card says that helps to choose it: its traits as labelled texts, and how many parameters a model has."""
+"""Facts of a card that help to choose it: its traits as labelled texts, and how many parameters a model has."""
 
 import json
 from collections.abc import Iterator, Sequence

@@ -34,7 +34,7 @@ class ClassSource(NamedTuple):
 
     @property
     def remarks(self) -> dict[str, str]:
-        """What the methods do that a program calls, in the words of their docstrings."""
+        """The first lines of the docstrings of its hooks, by name."""
         hooks = hooks_in(self.methods)
         return {name: said for name in hooks if (said := summary(self.methods[name]))}
 

@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class ByName(Words):
-    """What each name means; in the file, several names are in one string after their meaning."""
+    """The meaning of each name; in the file, several names are in one string after their meaning."""
 
 
 class TableError(ValueError):
@@ -42,7 +42,7 @@ def _table(value: object, kind: Any, where: str) -> dict[str, Any]:
 
 
 def by_name(others: Mapping[str, str], where: str) -> ByName:
-    """What each name means, from the names that mean the same, in one string."""
+    """The meaning of each name, from the names that mean the same, in one string."""
     found = ByName()
     for meant, names in others.items():
         for name in names.split():

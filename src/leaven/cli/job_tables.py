@@ -52,7 +52,7 @@ def listed(settings: Settings, store: JobStore, *, is_all: bool) -> list[str]:
 
 
 def _notes(settings: Settings, store: JobStore, found: Sequence[Job]) -> list[str]:
-    """What keeps one's jobs from running."""
+    """Reasons why one's jobs are not running."""
     own = store.agent_of(settings.host, settings.folder)
     lines = [
         f"{one.name} does not answer since {when(one.unreachable_since)}: {one.problem}"

@@ -59,7 +59,7 @@ def draw_look(recipes: list[str], options: Options, file: Path | None, split: "S
 
 
 def _seen(plan: "Plan", split: "SplitName", epoch: int) -> Any:
-    """What there is to see of the data of a program; None where it fails, which is reported as by the program."""
+    """The lines or pictures of the data of a program; None where it fails, which is reported as by the program."""
     from leaven.lab.look import look, look_at_texts
     from leaven.lab.program import Program, seed_of
     from leaven.program.files import write_program

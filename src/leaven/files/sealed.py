@@ -10,12 +10,12 @@ _FORMAT = 1
 
 
 def seal(body: bytes) -> bytes:
-    """What a file holds that keeps these bytes."""
+    """The content of a file that keeps these bytes."""
     return _seal_of(body) + b"\n" + body
 
 
 def read(file: Path) -> bytes | None:
-    """What a sealed file keeps; None where it is missing, damaged or of another format."""
+    """The bytes that a sealed file keeps; None where it is missing, damaged or of another format."""
     try:
         head, _, body = file.read_bytes().partition(b"\n")
     except OSError:

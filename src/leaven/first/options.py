@@ -1,4 +1,4 @@
-"""What `leaven new` is given and says: options for a table, guesses where they leave something open, findings."""
+"""The options of `leaven new` for a table, guesses where they leave something open, and lines about findings."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any

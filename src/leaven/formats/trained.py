@@ -82,7 +82,7 @@ def normalisation(steps: Any) -> tuple[tuple[float, ...], tuple[float, ...]] | N
 
 
 def _each(steps: Any) -> Iterator[Any]:
-    """The single transforms, out of what composes them."""
+    """The single transforms of a composed one."""
     match steps:
         case {"step": "Compose", "arguments": {"transforms": [*inner]}}:
             for step in inner:

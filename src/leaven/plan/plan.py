@@ -17,19 +17,19 @@ Reasons = tuple[Because, ...]
 
 
 class HubWeights(Part):
-    """Those that the library's authors published, fetched by the library itself."""
+    """Weights that the library's authors published, fetched by the library itself."""
 
     tag: str | None = None
 
 
 class StarterWeights(Part):
-    """Those in an installed package."""
+    """Weights in an installed package."""
 
     package: str
 
 
 class FileWeights(Part):
-    """Those in a file of the user's."""
+    """Weights in a file of the user's."""
 
     file: Value
     text: str = field(compare=False)  # the file as the recipe names it
@@ -87,7 +87,7 @@ class BuildModel(Part):
 
 
 class Transforms(Part):
-    """What is done to an item."""
+    """The transforms of an item."""
 
     calls: tuple[Call | Bound, ...]
     text: str = field(compare=False)  # in the recipe's words
@@ -125,7 +125,7 @@ class ReadData(Part):
 
     @property
     def noun(self) -> str:
-        """What an item is."""
+        """The word for an item: image or text."""
         return "text" if self.eval.is_tokenizing else "image"
 
     @property
@@ -151,7 +151,7 @@ class FreezeLayers(Part):
 
     @property
     def arguments(self) -> dict[str, bool | str | tuple[str, ...]]:
-        """Those of `leaven.runtime.freeze`, where they differ from its defaults."""
+        """The arguments of `leaven.runtime.freeze`, where they differ from its defaults."""
         named: dict[str, bool | str | tuple[str, ...]] = {"all_but" if self.is_all_but else "only": self.paths}
         if self.norms != "frozen":
             named["norms"] = self.norms
@@ -289,12 +289,12 @@ class TrainPhase(Part):
 
     @property
     def preparations(self) -> tuple[Reinitialise | UseTechnique, ...]:
-        """What changes the model before anything is trained."""
+        """The steps that change the model before anything is trained."""
         return tuple(step for step in self.steps if isinstance(step, Reinitialise) or "on_model" in step.hooks)
 
     @property
     def stops(self) -> tuple[EarlyStop, ...]:
-        """What may end it before its epochs are over."""
+        """The settings that may end it before its epochs are over."""
         return () if self.early_stop is None else (self.early_stop,)
 
     @property
@@ -372,7 +372,7 @@ Outputs = ClassOutputs | NumberOutputs | VocabularyOutputs
 
 
 class Task(Part):
-    """What the model learns: the module of `leaven.tasks`, and the outputs that it needs."""
+    """The task of the model: the module of `leaven.tasks`, and the outputs that it needs."""
 
     name: str
     predicts: Outputs
@@ -403,7 +403,7 @@ class Sweep(Part):
 
 
 class Choice(Part):
-    """What a pass of the planner decided, for a phase or for the whole plan, and why."""
+    """A decision of the planner, for a phase or for the whole plan, and its reason."""
 
     about: str  # what could be done in several ways: "frozen layers"
     phase: str

@@ -1,4 +1,4 @@
-"""What a plan is made of: calls with their arguments, values that a program can write, and the reason for each choice.
+"""The parts of a plan: calls with their arguments, values that a program can write, and the reason for each choice.
 
 Everything here is plain data in neutral terms: what is called is named by its import path, and nothing refers to a
 card, to syntax or to the recipe.

@@ -83,7 +83,7 @@ def _component(stage: Invocation, channels: int | None) -> Call:
 
 
 def _fitted_head(model: Model, weights: Weights | None, task: Task) -> Call | None:
-    """What fits the head of a published model, where that is more than a layer."""
+    """The call that fits the head of a published model, where that is more than replacing a layer."""
     if not task.traits.fits_head:
         return None
     is_backbone = isinstance(model.source, Invocation) and task.takes_backbone(model.source.card)
@@ -169,7 +169,7 @@ def _call(source: Invocation, weights: Weights | None, outputs: Value) -> Call:
 
 
 def _backbone(source: Invocation, weights: Weights | None) -> list[Argument]:
-    """What keeps torchvision from fetching weights for the backbone that nobody asked for, and from freezing it."""
+    """The argument that keeps torchvision from fetching unwanted weights for the backbone, and from freezing it."""
     known = source.card.model
     is_published = isinstance(weights, HubWeights) or source.value(BACKBONE) is not None
     if known.backbone_layers is not None and is_published:

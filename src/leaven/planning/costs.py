@@ -1,4 +1,4 @@
-"""What the planner's choices cost: forward passes, bytes on disk, and time, as far as it can be told before a run.
+"""The costs of the planner's choices: forward passes, bytes on disk, and time, as far as it can be told before a run.
 
 The frozen part of a model and teachers are measured by `leaven.survey`, on this machine and without their weights.
 """
@@ -21,7 +21,7 @@ _WHOLE: Mapping[str, Any] = {"all_but": ()}
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one part of a phase costs with the planner's choices and without them."""
+    """The cost of one part of a phase, with the planner's choices and without them."""
 
     about: str
     phase: str
@@ -30,17 +30,9 @@ class Cost:
     stored: int  # images whose outputs are stored
     part: FrozenPart | None  # what is run, where it could be measured
 
-    @property
-    def text(self) -> str:
-        """`1,797 forward passes, 9.2 MB on disk, about 11 s of CPU time`."""
-        return self._text(self.passes, self.stored)
-
-    @property
-    def text_without(self) -> str:
-        """The same without them."""
-        return self._text(self.passes_without, 0)
-
-    def _text(self, passes: int, stored: int) -> str:
+    def text(self, *, without: bool = False) -> str:
+        """`1,797 forward passes, 9.2 MB on disk, about 11 s of CPU time`; or the same without the planner's choices."""
+        passes, stored = (self.passes_without, 0) if without else (self.passes, self.stored)
         words = [f"{passes:,} forward passes"]
         if self.part is not None and stored:
             words.append(f"{show_bytes(self.part.image_bytes * stored)} on disk")

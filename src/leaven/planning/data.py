@@ -1,4 +1,4 @@
-"""Where the items come from, how they are split, and what is done to each."""
+"""The source of the items, how they are split, and the transforms of each."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -94,7 +94,7 @@ def _matching(recipe: Recipe) -> Call | None:
 
 
 def _target_reader(data: Data, named: Mapping[str, Setting]) -> list[Argument]:
-    """What reads the labels, unless it is what data is read by anyway."""
+    """The reader of the labels, unless the data is read by it anyway."""
     if (data.task.traits.is_default and not named) or not data.source.card.data.has_columns:
         return []
     arguments = tuple(argument(setting, name=name if at else "") for at, (name, setting) in enumerate(named.items()))
@@ -148,7 +148,7 @@ def _share(setting: Setting) -> Value:
 
 
 def _tokenizing(tokenize: Invocation, model: Model) -> Transforms:
-    """What is done to a text: the tokenizer of the model splits it."""
+    """The transform of texts: the tokenizer of the model."""
     chosen = arguments_of(tokenize, by_name=True)
     length = next((f", at most {each.text} tokens of a text" for each in chosen if each.name == "max_length"), "")
     reasons = because_of_call(tokenize)

@@ -1,4 +1,4 @@
-"""What each phase of a plan does to each layer, in a word or two: `leaven inspect` prints it beside the layers."""
+"""The effect of each phase of a plan on each layer, in a word or two: `leaven inspect` prints it beside the layers."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

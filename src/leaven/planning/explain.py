@@ -47,7 +47,7 @@ def explain(plan: Plan, width: int | None = None, color: bool = False, costs: Se
 
 
 def _rows(plan: Plan, costs: Sequence[Cost] | None) -> Iterator[Line]:
-    """What is done and why; the first column has the titles of the sections."""
+    """The steps and their reasons; the first column has the titles of the sections."""
     for title, why, steps in _sections(plan, costs):
         if len(title) > len(INDENT):
             yield visible(title), visible(why)
@@ -168,7 +168,7 @@ def _phase(phase: TrainPhase, plan: Plan, costs: Sequence[Cost] | None) -> Itera
 
 
 def _choices(plan: Plan, phase: str, costs: Sequence[Cost] | None, *, of_trials: bool = False) -> Iterator[Line]:
-    """What the planner chose for a phase, for the data or for trials, what it costs, and what was asked for."""
+    """The planner's choices for a phase, for the data or for trials, with their costs and what was asked for."""
     for choice in plan.choices:
         if choice.phase == phase and (choice.about == TRIALS) == of_trials:
             yield f"{choice.about}: {choice.chosen}", f"planner: {choice.reason}"
@@ -176,9 +176,9 @@ def _choices(plan: Plan, phase: str, costs: Sequence[Cost] | None, *, of_trials:
                 yield f"  without this: {choice.asked}", ""
     for cost in costs or ():
         if cost.phase == phase:
-            yield f"{cost.about}: {cost.text}", "expected on this machine"
+            yield f"{cost.about}: {cost.text()}", "expected on this machine"
             if cost.passes < cost.passes_without:
-                yield f"  without this: {cost.text_without}", ""
+                yield f"  without this: {cost.text(without=True)}", ""
 
 
 def _frozen(freeze: FreezeLayers) -> str:

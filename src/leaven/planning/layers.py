@@ -1,4 +1,4 @@
-"""What a plan does to the layers of a model, as paths: freezing, unfreezing, re-initialisation, groups."""
+"""Freezing, unfreezing and groups of layers, as paths."""
 
 from leaven.catalog.layers import Layers
 from leaven.plan.plan import FreezeLayers, ParameterGroup, UnfreezeLater
@@ -8,7 +8,7 @@ from leaven.recipe.recipe import Freezing, Phase
 
 
 def freeze_layers(phase: Phase, freezing: Freezing, layers: Layers, *, is_smaller: bool) -> FreezeLayers | None:
-    """What is frozen for the whole phase, in the fewest paths; `is_smaller` where channels were pruned until then."""
+    """The layers frozen for the whole phase, in the fewest paths; `is_smaller` where channels were pruned before."""
     if not freezing.frozen:
         return None
     trainable = frozenset(parameter.name for parameter in layers.parameters) - freezing.frozen
@@ -40,7 +40,7 @@ def _part(
 
 
 def unfreeze_later(freezing: Freezing, layers: Layers) -> tuple[UnfreezeLater, ...]:
-    """What is frozen at first."""
+    """The layers that are frozen only at first."""
     waiting = freezing.at_first - freezing.frozen
     norms = _part(freezing.norms_on, waiting, layers, "train", "frozen")
     return tuple(

@@ -90,7 +90,7 @@ def _freezes(call: Invocation) -> bool:
 
 
 def _unknown_layers(recipe: Recipe) -> list[NotBuilt]:
-    """What chooses layers, where these are known only when the program runs."""
+    """The parts that choose layers, where these are known only when the program runs."""
     found: list[Origin] = []
     for phase in recipe.phases:
         for technique in phase.techniques:

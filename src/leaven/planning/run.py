@@ -1,4 +1,4 @@
-"""What holds for a whole run: its settings, its metrics, its arguments and the user's code."""
+"""The parts of a plan that hold for a whole run: its settings, its metrics, its arguments and the user's code."""
 
 from functools import reduce
 
@@ -53,7 +53,7 @@ def run_call(recipe: Recipe, metrics: tuple[Metric, ...], monitor: str) -> Call:
 
 
 def _total_epochs(recipe: Recipe) -> Value:
-    """Those of all phases; with an `arg` in it, a sum that the program adds up."""
+    """The epochs of all phases together; with an `arg` in it, a sum that the program adds up."""
     epochs = [argument(phase.epochs).value for phase in recipe.phases]
     known = sum(value for value in epochs if isinstance(value, int))
     unknown = [value for value in epochs if not isinstance(value, int)]
@@ -132,7 +132,7 @@ def monitored(recipe: Recipe, metrics: tuple[Metric, ...]) -> str:
 
 
 def program_args(recipe: Recipe, sweep: Sweep | None) -> tuple[ProgramArg, ...]:
-    """Those of the command line. An `arg` without a default that is swept has the value of the first trial."""
+    """The arguments of the command line. An `arg` without a default that is swept has the value of the first trial."""
     first = dict(sweep.trials[0].values) if sweep is not None else {}
     found = []
     for arg in recipe.args:

@@ -46,7 +46,7 @@ def use_of(invocation: Invocation, phase: Phase, recipe: Recipe, layers: Layers)
 
 
 def _remarks(invocation: Invocation, hooks: Collection[str]) -> Iterator[tuple[str, str]]:
-    """What programs say of its hooks, and of its arguments."""
+    """The comments that programs have on its hooks, and on its arguments."""
     yield from ((hook, said) for hook, said in invocation.card.technique.remarks.items() if hook in hooks)
     for parameter in invocation.card.parameters:
         value = invocation.value(parameter.name)

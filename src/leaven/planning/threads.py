@@ -5,6 +5,7 @@ machine; docs/benchmarks.md has the measurements. The choice follows from the re
 load: sums of floats depend on it.
 """
 
+from fractions import Fraction
 from math import prod
 
 from leaven.catalog.layers import Layers
@@ -35,8 +36,8 @@ def threads_of(recipe: Recipe) -> Argument | None:
     return Argument("threads", 1, because=because(_REASON))
 
 
-def _mean_cost(layers: Layers, size: tuple[int, int] | None) -> float | None:
-    """The FLOPs of a layer for one sample, in the mean; None where they are not known.
+def _mean_cost(layers: Layers, size: tuple[int, int] | None) -> Fraction | None:
+    """The FLOPs of a layer for one sample, in the mean, whatever the size; None where they are not known.
 
     They are counted for the size that the model is usually given; for images of another one, they grow with the area.
     """
@@ -45,5 +46,5 @@ def _mean_cost(layers: Layers, size: tuple[int, int] | None) -> float | None:
     if not costs:
         return None
     if layers.trial_size is None:
-        return sum(costs) / len(costs)
-    return sum(costs) / len(costs) * prod(size or layers.trial_size) / prod(layers.trial_size)
+        return Fraction(sum(costs), len(costs))
+    return Fraction(sum(costs) * prod(size or layers.trial_size), len(costs) * prod(layers.trial_size))

@@ -38,7 +38,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """What a module of this package defines and imports, by name."""
+    """The definitions and imports of a module of this package, by name."""
 
     name: str
     imports: dict[str, tuple[str, str]]  # module and name there; the name is empty for a whole module

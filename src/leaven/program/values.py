@@ -48,13 +48,13 @@ class Values:
 
     @property
     def saves(self) -> str:
-        """What the loop over epochs does besides."""
+        """The checkpoints of the loop over epochs, in words."""
         often = any(self.plan.checkpoint(name) is not None for name in ("epochs", "steps", "minutes"))
         return f"saves {'checkpoints, as `checkpoint=` says' if often else 'a checkpoint after each epoch'}"
 
     @property
     def keeps(self) -> str:
-        """What the end of an epoch does."""
+        """The steps at the end of an epoch, in words."""
         keep = self.plan.checkpoint("keep")
         kept = {"last": "", "all": ", keeps the weights"}
         return f"logs{kept.get(str(keep.value) if keep is not None else '', ', keeps the best weights')}"

@@ -1,4 +1,4 @@
-"""What a person types to resume a run or to look at it, and to use the model that it saved.
+"""The commands to resume a run or to look at it, and to use the model that it saved.
 
 Each can be pasted into a shell, whatever the names of folders are.
 """

@@ -1,4 +1,4 @@
-"""What can't be done that a person asks for: one line that says why, and another that says what to do about it."""
+"""A request that can't be met: one line that says why, and another that says what to do about it."""
 
 
 class Problem(Exception):

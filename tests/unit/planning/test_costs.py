@@ -22,9 +22,9 @@ def test_frozen_layers_run_once_per_image_and_their_outputs_take_space() -> None
     model = "model timm.resnet10t()\n"
     (cost,) = costs(f"{model}{DATA}train epochs=10\nfreeze all - head\n")
     assert (cost.passes, cost.passes_without) == (1_797, 17_970)
-    assert cost.text.startswith("1,797 forward passes, 3.7 MB on disk, about ")
-    assert cost.text_without.startswith("17,970 forward passes, about ")
-    assert cost.text.endswith(" of CPU time")
+    assert cost.text().startswith("1,797 forward passes, 3.7 MB on disk, about ")
+    assert cost.text(without=True).startswith("17,970 forward passes, about ")
+    assert cost.text().endswith(" of CPU time")
 
 
 def test_the_plan_as_asked_is_beside_the_plan_as_it_is_run() -> None:

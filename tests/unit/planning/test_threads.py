@@ -67,6 +67,11 @@ def test_a_standalone_program_has_the_same_threads(tmp_path: Path) -> None:
     assert "\n    torch.set_num_threads(1)" in program
 
 
+@pytest.mark.parametrize("text", ["data digits() { eval resize(1e308) }", "data digits()\ntrain batch=1e308"])
+def test_the_largest_numbers_can_be_planned(tmp_path: Path, text: str) -> None:
+    assert plan_of(tmp_path, f"model timm.resnet10t()\n{text}\n").run.argument("threads") is None
+
+
 def test_threads_that_wait_leave_the_processor_to_others(tmp_path: Path) -> None:
     """OpenMP's own default is to spin, which takes many times the CPU time on a busy machine."""
     (tmp_path / "program.py").write_text("import os\n\nprint(os.environ['OMP_WAIT_POLICY'])\n")

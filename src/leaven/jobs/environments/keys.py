@@ -21,7 +21,7 @@ class Form(Enum):
 
 
 def is_of(form: Form, value: Any) -> bool:
-    """Whether a value has a form."""
+    """Whether the value of a key has the form that the key asks for."""
     is_number = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
     match form:
         case Form.COUNT:

@@ -233,7 +233,7 @@ class Split(Batches, Protocol):
         """How many batches a process gets in an epoch, as one of `world`."""
 
     def part(self, batch: int, rank: int, world: int) -> float:
-        """For which part of a training batch the samples count that a process gets of it (`shares.py`)."""
+        """The share of a training batch that the samples of a process stand for (`shares.py`)."""
 
     def stages(self, epoch: int) -> list[tuple[Any, ...]]:
         """The first sample of an epoch, with what is moved with it: as it was loaded, and after each transform."""

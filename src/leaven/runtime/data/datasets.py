@@ -119,7 +119,7 @@ class ImageFiles:
         return f"upright, {self.mode}{f', at least {self.at_least}' * bool(self.at_least)}"
 
     def digests(self, indices: np.ndarray) -> list[bytes]:
-        """Those of the files' bytes."""
+        """The digests of the files' bytes."""
         chosen = indices.tolist()
         files = [index for index in chosen if self.contents is None or self.contents[index] is None]
         known = dict(zip(files, file_digests([self._place(index) for index in files]), strict=True))

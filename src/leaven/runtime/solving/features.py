@@ -87,7 +87,7 @@ class Features:
 def features_of(
     phase: "Phase", model: nn.Module, head: Head, split: Split, views: int = 1, most: int | None = None
 ) -> Features:
-    """Those of all samples of a split, of so many views where images are augmented; at most so many batches of each.
+    """The features of a split, of so many views where images are augmented; of at most so many batches of each.
 
     Several processes share the work, and all of them get the result.
     """
