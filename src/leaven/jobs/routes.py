@@ -1,13 +1,12 @@
 """The routes of the HTTP API: each calls the function that the command of the same name calls."""
 
 import asyncio
-import html
 from collections.abc import AsyncIterator, Callable
 from typing import Annotated, Any
 
 import anyio
 from fastapi import APIRouter, Depends, FastAPI, HTTPException, Query, Request
-from fastapi.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
+from fastapi.responses import RedirectResponse, Response, StreamingResponse
 from fastapi.security import HTTPBearer
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import ValidationError
@@ -23,6 +22,7 @@ from leaven.jobs.settings import Settings
 from leaven.jobs.states import State
 from leaven.jobs.store.for_users import JobStore, NoSuchJob
 from leaven.jobs.store.records import Job
+from leaven.serving.answers import add_docs, refuse_unknown
 
 OPEN = ("/", "/docs", "/openapi.json", "/health")  # paths that need no token
 SUBMIT = ("POST", "/jobs")
@@ -54,15 +54,21 @@ def problems(*codes: int) -> dict[int | str, dict[str, Any]]:
     return {code: {"model": replies.ProblemReply, "description": _CODES[code]} for code in codes}
 
 
-def add_routes(app: FastAPI, settings: Settings, store: JobStore, metrics: Metrics) -> None:
-    """All that can be asked."""
+def jobs_router(settings: Settings, store: JobStore) -> APIRouter:
+    """What can be asked about jobs and environments, for any server."""
     sends_token = Depends(HTTPBearer(auto_error=False))  # a part of the description; the guards check it
-    router = APIRouter(responses=problems(*_ALWAYS), dependencies=[sends_token, Depends(_refuse_unknown)])
+    router = APIRouter(responses=problems(*_ALWAYS), dependencies=[sends_token, Depends(refuse_unknown)])
     _add_jobs(router, store)
     _add_submit(router, settings, store)
     _add_logs(router, settings, store)
     _add_commands(router, settings, store)
     _add_environments(router, settings, store)
+    return router
+
+
+def add_routes(app: FastAPI, settings: Settings, store: JobStore, metrics: Metrics) -> None:
+    """All that can be asked of a coordinator's server."""
+    router = jobs_router(settings, store)
 
     @router.get(
         "/metrics",
@@ -80,17 +86,7 @@ def add_routes(app: FastAPI, settings: Settings, store: JobStore, metrics: Metri
     def top() -> RedirectResponse:
         return RedirectResponse("/docs")
 
-    @app.get("/docs", include_in_schema=False)
-    def docs() -> HTMLResponse:
-        return HTMLResponse(_page(app.openapi()))
-
-
-async def _refuse_unknown(request: Request) -> None:
-    """A parameter that is misspelt would have no effect, and nobody would notice."""
-    known = [parameter.alias for parameter in request.scope["route"].dependant.query_params]
-    if unknown := [name for name in request.query_params if name not in known]:
-        others = f"there are: {', '.join(known)}" if known else "there is none here"
-        raise HTTPException(422, f"there is no parameter `{unknown[0]}`; {others}")
+    add_docs(app)
 
 
 # -- jobs
@@ -334,15 +330,3 @@ def _add_health(app: FastAPI, store: JobStore) -> None:
         except TimeoutError:
             raise HTTPException(503, "the store does not answer") from None
         return replies.Health()
-
-
-def _page(described: dict[str, Any]) -> str:
-    """The routes as a page that loads nothing from elsewhere: with a cookie, that could run programs."""
-    rows = [
-        f"<tr><td>{method.upper()}</td><td>{html.escape(path)}</td><td>{html.escape(route['summary'])}</td></tr>"
-        for path, routes in described["paths"].items()
-        for method, route in routes.items()
-    ]
-    title = html.escape(described["info"]["title"])
-    link = '<p>In full: <a href="/openapi.json">openapi.json</a></p>'
-    return f"<!doctype html><title>{title}</title><h1>{title}</h1><table>{''.join(rows)}</table>{link}"

@@ -8,8 +8,7 @@ done is answered as JSON, with what to do about it: `{"error": …, "help": …}
 import contextlib
 import os
 import socket
-from collections.abc import AsyncIterator, Callable, Collection, Mapping
-from typing import TYPE_CHECKING
+from collections.abc import AsyncIterator, Callable, Collection
 
 from leaven.formats.installed_versions import leaven_version
 from leaven.jobs import requests
@@ -18,12 +17,9 @@ from leaven.jobs.settings import Settings
 from leaven.jobs.store.failures import NameTaken, NotAllowed, StoreFailed
 from leaven.jobs.store.for_users import JobStore
 from leaven.serving import tokens
-from leaven.serving.guards import Application, Guard, Rules, problem_body
+from leaven.serving.guards import Application, Guard, Rules
 from leaven.serving.memory import give_back_memory
 from leaven.terminal.problem import Problem
-
-if TYPE_CHECKING:
-    from fastapi import FastAPI
 
 _FILE = "token"  # the file in the folder of jobs with a token that was made up
 _THREADS = 6
@@ -85,6 +81,7 @@ def application(settings: Settings, store: JobStore, token: tokens.Token, rules:
 
     from leaven.jobs.metrics import Metrics
     from leaven.jobs.routes import add_routes
+    from leaven.serving.answers import add_reports
 
     app = FastAPI(
         title="Leaven's jobs",
@@ -97,8 +94,13 @@ def application(settings: Settings, store: JobStore, token: tokens.Token, rules:
     )
     metrics = Metrics(settings, store)
     add_routes(app, settings, store, metrics)
-    _add_reports(app)
+    add_reports(app, status_of)
     return metrics.measuring(Guard(app, token, rules))
+
+
+def status_of(problem: Problem) -> int:
+    """The status of the answer to what can't be done."""
+    return next((code for kind, code in _CODES.items() if isinstance(problem, kind)), 400)
 
 
 @contextlib.asynccontextmanager
@@ -108,32 +110,3 @@ async def _with_few_threads(_app: object) -> AsyncIterator[None]:
 
     current_default_thread_limiter().total_tokens = _THREADS
     yield
-
-
-def _add_reports(app: "FastAPI") -> None:
-    """Answer with what can't be done, and what to do about it."""
-    from fastapi.exceptions import RequestValidationError
-    from fastapi.responses import Response
-    from starlette.exceptions import HTTPException
-
-    def answer(status: int, error: str, help: str = "", headers: Mapping[str, str] | None = None) -> Response:
-        return Response(problem_body(error, help), status, headers, "application/json")
-
-    @app.exception_handler(HTTPException)
-    def _(_request: object, problem: HTTPException) -> Response:
-        help = "/docs lists what there is" if problem.status_code == 404 else ""
-        return answer(problem.status_code, str(problem.detail), help, problem.headers)
-
-    @app.exception_handler(RequestValidationError)
-    def _(_request: object, problem: RequestValidationError) -> Response:
-        first = problem.errors()[0]
-        return answer(422, f"`{first['loc'][-1]}`: {first['msg']}", "/openapi.json says what is expected")
-
-    @app.exception_handler(Problem)
-    def _(_request: object, problem: Problem) -> Response:
-        status = next((code for kind, code in _CODES.items() if isinstance(problem, kind)), 400)
-        return answer(status, problem.headline, problem.help)
-
-    @app.exception_handler(Exception)
-    def _(_request: object, _problem: Exception) -> Response:
-        return answer(500, "the server failed", "what it has printed says why")
