@@ -11,6 +11,7 @@ from typing import Any
 from leaven.language.diagnostics import Diagnostic, Severity, Spot
 from leaven.language.record import Record
 from leaven.language.source import Source, Span
+from leaven.language.utf16 import utf16_length
 from leaven.terminal.colors import Paint, painter
 from leaven.terminal.visible import visible
 from leaven.terminal.width import columns
@@ -39,18 +40,21 @@ def render_concise(diagnostic: Diagnostic) -> str:
     return f"{_place(diagnostic.spots[0].span)}: {message}" if diagnostic.spots else message
 
 
-def to_json(diagnostic: Diagnostic) -> dict[str, Any]:
-    """The report as JSON data. Lines and columns count from 1, offsets from 0, all in characters."""
-    fix = diagnostic.fix
+def to_json(diagnostic: Diagnostic, *, is_utf16: bool = False) -> dict[str, Any]:
+    """The report as JSON data. Lines and columns count from 1, offsets from 0, all in characters.
+
+    With `is_utf16` columns and offsets count code units of UTF-16, as strings of browsers and editors do.
+    """
+    fix, place = diagnostic.fix, _span_in_utf16 if is_utf16 else _span_json
     return {
         "id": diagnostic.id,
         "severity": diagnostic.severity.value,
         "headline": diagnostic.headline,
         "file": diagnostic.spots[0].span.source.name if diagnostic.spots else None,
-        "spots": [{**_span_json(spot.span), "label": spot.label} for spot in diagnostic.spots],
+        "spots": [{**place(spot.span), "label": spot.label} for spot in diagnostic.spots],
         "notes": list(diagnostic.notes),
         "help": fix.message if fix else None,
-        "edits": [{**_span_json(e.span), "text": e.text, "is_option": e.is_option} for e in (fix.edits if fix else ())],
+        "edits": [{**place(e.span), "text": e.text, "is_option": e.is_option} for e in (fix.edits if fix else ())],
     }
 
 
@@ -210,4 +214,15 @@ def _span_json(span: Span) -> dict[str, Any]:
     for end, offset in zip(("start", "end"), _bounds(span), strict=True):
         line, column = span.source.position(offset)
         data[end] = {"line": line, "column": column, "offset": offset}
+    return data
+
+
+def _span_in_utf16(span: Span) -> dict[str, Any]:
+    data = _span_json(span)
+    text = span.source.text
+    for end in ("start", "end"):
+        place = data[end]
+        before = text[place["offset"] - place["column"] + 1 : place["offset"]]
+        place["column"] = utf16_length(before) + 1
+        place["offset"] = utf16_length(text[: place["offset"]])
     return data
