@@ -13,6 +13,7 @@ from typing import Any
 from PIL import Image
 
 from leaven.bundle import Bundle
+from leaven.formats.agreement import agreement
 from leaven.lab.edits.edit import EditKind, written
 from leaven.lab.edits.edited import Edited, as_edited, edit
 from leaven.lab.subject import Subject
@@ -171,12 +172,10 @@ class Answers:
         if len(self.each) < 2:
             return ""
         first = self.each[0]
-        same = all(_is_same(first.after, other.after) for other in self.each[1:])
-        if same:
-            count = "both" if len(self.each) == 2 else f"all {len(self.each)}"
-            said = f"{count} models answer {first.after.answer}"
-        else:
-            said = "; ".join(f"{one.model.name} answers {one.after.answer}" for one in self.each)
+        is_same = all(_is_same(first.after, other.after) for other in self.each[1:])
+        said = agreement(
+            [one.model.name for one in self.each], [one.after.answer for one in self.each], is_same=is_same
+        )
         places = [
             f"{first.model.name} and {other.model.name}: {words}"
             for other in self.each[1:]

@@ -29,6 +29,7 @@ def compile_source(
     """The plan of a recipe.
 
     A model of the user's own is built once, in a process of its own: which layers it has only running it can tell.
+    Without `run_code` it is not.
     """
     checked = check(source, options, run_code=run_code, requires_args=requires_args)
     if checked.recipe is None:
