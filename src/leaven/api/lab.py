@@ -1,7 +1,7 @@
 """A lab that is served: the files that it may reach, its processes, and what its clients may do."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -49,11 +49,11 @@ class Lab:
                 raise each
         return found
 
-    async def stream(self, model: str, call: str, ticket: Ticket, **arguments: Any) -> AsyncIterator[Any]:
+    async def stream(self, model: str, call: str, ticket: Ticket, **arguments: Any) -> AsyncGenerator[Any]:
         """The answers of a model as they come."""
         name = self.places.model(model)
         known = {"model": name, "trust": self.runs_code, **arguments}
-        async with aclosing(self.processes.answers((name,), call, known, ticket)) as frames:  # type: ignore[type-var]
+        async with aclosing(self.processes.answers((name,), call, known, ticket)) as frames:
             async for frame in frames:
                 yield _named(frame.content["answer"], model)
 

@@ -9,21 +9,25 @@ import os
 import signal
 import sys
 from collections import deque
-from collections.abc import AsyncIterator, Mapping
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from typing import Any
 
 from leaven.api.problems import OF_PROCESSES, Ended, OutOfMemory, Refused, TooSlow
 from leaven.catalog.process import search_path
 from leaven.files.frames import HEAD, BadFrame, Frame, decoded, encoded, lengths
+from leaven.formats.out_of_memory import is_out_of_memory
 from leaven.terminal.byte_sizes import show_bytes
 from leaven.terminal.visible import visible
 
 _LINES = 50  # of what it has printed, to say why it ended
-_MEMORY_SIGNS = ("can't allocate memory", "memory allocation of", "bad_alloc", "MemoryError", "Cannot allocate memory")
 _AGAIN = "the next request starts it again"
+_STARTING = 600.0  # seconds to import libraries and to load a model, which may be downloaded
 _ENDING = 2.0  # seconds until it is killed
+
+
+Question = tuple[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True)
@@ -37,8 +41,9 @@ class Limits:
 class Process:
     """A subprocess that runs one of the programs in `leaven.lab.asked`."""
 
-    def __init__(self, module: str, limits: Limits, cwd: str) -> None:
+    def __init__(self, module: str, limits: Limits, cwd: str, first: Sequence[Question] = ()) -> None:
         self._module = module
+        self._first = first  # what is asked at its start, which may take longer
         self._limits = limits
         self._cwd = cwd
         self._running: asyncio.subprocess.Process | None = None
@@ -55,15 +60,23 @@ class Process:
     def is_running(self) -> bool:
         return self._running is not None and self._running.returncode is None
 
-    async def ask(
-        self, call: str, arguments: Mapping[str, Any], body: bytes = b"", *, seconds: float | None = None
-    ) -> AsyncIterator[Frame]:
+    async def ask(self, call: str, arguments: Mapping[str, Any], body: bytes = b"") -> AsyncGenerator[Frame]:
         """The answers to a question. Whoever leaves the loop cancels it.
 
-        The process is started if it does not run. Between two answers at most `seconds` may pass.
+        The process is started if it does not run.
         """
-        seconds = seconds or self._limits.seconds
-        await self._start()
+        if not self.is_running:
+            await self._start()
+            for question in self._first:
+                async for _ in self._asked(*question, b"", _STARTING):
+                    pass
+        async with aclosing(self._asked(call, arguments, body, self._limits.seconds)) as frames:
+            async for frame in frames:
+                yield frame
+
+    async def _asked(
+        self, call: str, arguments: Mapping[str, Any], body: bytes, seconds: float
+    ) -> AsyncGenerator[Frame]:
         self._count += 1
         number, is_over = self._count, False
         try:
@@ -98,8 +111,6 @@ class Process:
     # -- pipes
 
     async def _start(self) -> None:
-        if self.is_running:
-            return
         await self.end()  # what is left of one that was killed while nobody asked
         self._printed.clear()
         path = os.pathsep.join(search_path())
@@ -167,7 +178,7 @@ class Process:
         await self.end()
         code = running.returncode or 0
         printed = "\n".join(self._printed)
-        if any(sign in printed for sign in _MEMORY_SIGNS):
+        if is_out_of_memory(printed):
             return _out_of_memory(self._limits)
         last = self._printed[-1] if self._printed else ""
         how = f"signal {-code} ({_signal_name(-code)})" if code < 0 else f"exit code {code}"

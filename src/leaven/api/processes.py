@@ -7,9 +7,9 @@ another, and of requests of one slot only the newest is answered.
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from contextlib import aclosing, asynccontextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from leaven.api.problems import Busy, Refused, Superseded
@@ -19,6 +19,7 @@ from leaven.files.frames import Frame
 MODEL, RECIPES, PICTURES = (f"leaven.lab.asked.{name}" for name in ("model", "recipes", "pictures"))
 _MOST_WAITING = 64  # for one process
 _MOST_SLOTS = 10_000
+_SECONDS = 300.0  # for recipes and pictures at least: libraries may be indexed, and imported
 
 
 class Ticket:
@@ -69,13 +70,15 @@ class Resident:
 class Processes:
     """All of them; `most` is how many models may be loaded."""
 
-    def __init__(self, most: int, limits: Limits, folder: str) -> None:
+    def __init__(self, most: int, limits: Limits, folder: str, *, trust: bool) -> None:
         self.most = most
         self.limits = limits
         self.slots = Slots()
         self.models: dict[tuple[str, ...], Resident] = {}
         self._folder = folder
-        self._others = {name: Resident(Process(name, limits, folder)) for name in (RECIPES, PICTURES)}
+        self._trust = trust
+        patient = replace(limits, seconds=max(limits.seconds, _SECONDS))
+        self._others = {name: Resident(Process(name, patient, folder)) for name in (RECIPES, PICTURES)}
         self._making_room = asyncio.Lock()
 
     async def answer(
@@ -87,15 +90,15 @@ class Processes:
 
     async def answers(
         self, names: str | tuple[str, ...], call: str, arguments: Mapping[str, Any], ticket: Ticket | None = None
-    ) -> AsyncIterator[Frame]:
+    ) -> AsyncGenerator[Frame]:
         """The answers to a question as they come. Whoever leaves the loop cancels it."""
         ticket = ticket or Ticket()
         async with self._turn(names, ticket) as resident:
-            asked = resident.process.ask(call, arguments)
             try:
-                async for frame in asked:
-                    yield frame
-                    ticket.check()
+                async with aclosing(resident.process.ask(call, arguments)) as frames:
+                    async for frame in frames:
+                        yield frame
+                        ticket.check()
                 resident.problem = ""
             except Superseded:
                 raise
@@ -103,7 +106,6 @@ class Processes:
                 resident.problem = problem.headline if problem.status >= 500 else ""
                 raise
             finally:
-                await asked.aclose()  # type: ignore[attr-defined]
                 resident.used = time.monotonic()
 
     @asynccontextmanager
@@ -147,7 +149,8 @@ class Processes:
                 idle = [name for name, one in self.models.items() if one.is_idle]
                 oldest = min(idle or self.models, key=lambda name: self.models[name].used)
                 await self.close(oldest)
-            return self.models.setdefault(names, Resident(Process(MODEL, self.limits, self._folder)))
+            loads = [("load", {"model": name, "trust": self._trust}) for name in names]
+            return self.models.setdefault(names, Resident(Process(MODEL, self.limits, self._folder, loads)))
 
     async def close(self, names: tuple[str, ...]) -> bool:
         """End the process of some models, when it has answered; whether there was one."""

@@ -97,7 +97,7 @@ def application(setup: Setup, token: tokens.Token, empty: str) -> "Application":
     from leaven.api.running import Runs
     from leaven.serving.guards import Guard, Rules
 
-    processes = Processes(setup.most_models, Limits(setup.memory, setup.seconds), empty)
+    processes = Processes(setup.most_models, Limits(setup.memory, setup.seconds), empty, trust=setup.runs_code)
     lab = Lab(Places(setup.words), processes, Runs(), setup.runs_code, setup.journal.absolute())
     all_names = tuple(name.lower() for name in {"localhost", setup.host, socket.gethostname(), *setup.names})
     rules = Rules(all_names, ("/openapi.json",), more_bytes=_more_bytes(), headers=_HEADERS)

@@ -19,6 +19,7 @@ from leaven.bundle.archive import CHECKSUMS
 from leaven.bundle.manifest import versions
 from leaven.bundle.tokenizer_trial import Limits
 from leaven.cache import location
+from leaven.formats.out_of_memory import is_out_of_memory
 from leaven.runtime.failures import Failure
 from leaven.terminal import status_line
 from leaven.terminal.visible import visible
@@ -26,7 +27,6 @@ from leaven.terminal.visible import visible
 _BUSY = 6  # seconds that may pass on a busy machine for one of CPU time
 _KEPT = 1000
 _OUT_OF_TIME = [getattr(signal, name, None) for name in ("SIGXCPU", "SIGKILL")]  # how the system ends it
-_OUT_OF_MEMORY = (b"memory allocation of", b"MemoryError", b"bad_alloc", b"can't allocate memory")
 NOT_LOADED = "the bundle was not loaded"
 
 
@@ -69,7 +69,7 @@ def run_limited(words: Sequence[str], limits: Limits, to_do: str) -> tuple[str, 
         return "", f"can't be tried out: {problem}"
     if ended.returncode == 0:
         return ended.stdout.decode(errors="replace").strip(), ""
-    if any(sign in ended.stderr for sign in _OUT_OF_MEMORY):
+    if is_out_of_memory(ended.stderr.decode(errors="replace")):
         return "", limits.too_large()
     if -ended.returncode in _OUT_OF_TIME:
         return "", too_slow

@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, Any
@@ -228,12 +228,12 @@ def _add_inside(router: APIRouter, lab: Lab) -> None:
         return replies.Changed(**await lab.ask(body.model, "change", ticket, **known))
 
 
-async def streamed(answers: AsyncIterator[Any]) -> StreamingResponse:
+async def streamed(answers: AsyncGenerator[Any]) -> StreamingResponse:
     """Answers as lines of JSON. A problem before the first has its status, a later one is the last line."""
     first = await anext(answers)
 
     async def lines() -> AsyncIterator[bytes]:
-        async with aclosing(answers):  # type: ignore[type-var]
+        async with aclosing(answers):
             yield _line(first)
             try:
                 async for one in answers:

@@ -1,7 +1,7 @@
 """Runs: listing, following, starting and stopping them."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -98,7 +98,7 @@ def add_runs(router: APIRouter, lab: Lab) -> None:
         return replies.Printed(text=printed(places.run(run)))
 
 
-async def _followed(read: Callable[[int], dict[str, Any]], since: int) -> AsyncIterator[dict[str, Any]]:
+async def _followed(read: Callable[[int], dict[str, Any]], since: int) -> AsyncGenerator[dict[str, Any]]:
     """The rows of a run whenever there are new ones or its state changes; the last has no rows after it."""
     state, quiet, is_first = "", 0.0, True
     while True:

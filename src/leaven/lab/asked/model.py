@@ -6,6 +6,7 @@ Models are loaded when they are first asked, and kept. `trust` says whether the 
 import os
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Literal
 
@@ -31,6 +32,13 @@ from leaven.tasks.protocol import Prediction
 _REMEMBERED = 32  # predictions for unchanged inputs: a slider asks for them again and again
 _subjects: dict[tuple[str, bool], Subject] = {}
 _unchanged: OrderedDict[Any, Prediction] = OrderedDict()
+
+
+def load(model: str, trust: bool = False) -> bool:
+    """Load a model before it is asked; whether it could be is told by the questions."""
+    with suppress(Exception):
+        _ = _subject(model, trust).model
+    return True
 
 
 def open_model(model: str, trust: bool = False) -> dict[str, Any]:
@@ -270,6 +278,7 @@ def _remember(subject: Subject, asked: Edited, answer: ModelAnswer) -> None:
 
 
 CALLS: dict[str, Callable[..., Any]] = {
+    "load": load,
     "open": open_model,
     "predict": predict,
     "vary": vary_edit,

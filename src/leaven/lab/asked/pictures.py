@@ -141,5 +141,5 @@ CALLS: dict[str, Callable[..., Any]] = {
 }
 
 if __name__ == "__main__":
-    Image.MAX_IMAGE_PIXELS = MOST_PIXELS
+    Image.MAX_IMAGE_PIXELS = None  # each is measured here before it is decoded
     pipe.serve(CALLS)

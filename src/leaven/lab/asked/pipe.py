@@ -18,10 +18,10 @@ from types import GeneratorType
 from typing import Any, BinaryIO, NamedTuple
 
 from leaven.files.frames import BadFrame, Frame, encoded, read
+from leaven.formats.out_of_memory import is_out_of_memory
 from leaven.terminal.problem import Problem
 
 Call = Callable[..., Any]
-MEMORY_SIGNS = ("can't allocate memory", "memory allocation of", "bad_alloc", "MemoryError", "Cannot allocate memory")
 
 
 class Missing(Problem):
@@ -98,12 +98,12 @@ _KINDS: dict[type[Problem], str] = {Missing: "missing", Forbidden: "forbidden"}
 
 def told(problem: Exception) -> dict[str, str]:
     """A problem as JSON: its kind, headline and help."""
+    text = f"{type(problem).__name__}: {problem}"
+    if isinstance(problem, MemoryError) or is_out_of_memory(text):
+        return {"kind": "memory", "headline": "there is too little memory", "help": ""}
     if hasattr(problem, "headline"):
         kind = next((name for kind, name in _KINDS.items() if isinstance(problem, kind)), "refused")
         return {"kind": kind, "headline": str(problem.headline), "help": str(getattr(problem, "help", "") or "")}
-    text = f"{type(problem).__name__}: {problem}"
-    if isinstance(problem, MemoryError) or any(sign in text for sign in MEMORY_SIGNS):
-        return {"kind": "memory", "headline": "the answer needs more memory than a model may have", "help": ""}
     if isinstance(problem, OSError) and problem.strerror:
         return {"kind": "refused", "headline": f"{problem.filename}: {problem.strerror}", "help": ""}
     return {"kind": "failed", "headline": text[:2000], "help": ""}
