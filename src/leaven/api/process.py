@@ -17,7 +17,7 @@ from typing import Any
 from leaven.api.problems import OF_PROCESSES, Ended, OutOfMemory, Refused, TooSlow
 from leaven.catalog.process import search_path
 from leaven.files.frames import HEAD, BadFrame, Frame, decoded, encoded, lengths
-from leaven.formats.out_of_memory import is_out_of_memory
+from leaven.formats.out_of_memory import says_out_of_memory
 from leaven.terminal.byte_sizes import show_bytes
 from leaven.terminal.visible import visible
 
@@ -178,7 +178,7 @@ class Process:
         await self.end()
         code = running.returncode or 0
         printed = "\n".join(self._printed)
-        if is_out_of_memory(printed):
+        if says_out_of_memory(printed):
             return _out_of_memory(self._limits)
         last = self._printed[-1] if self._printed else ""
         how = f"signal {-code} ({_signal_name(-code)})" if code < 0 else f"exit code {code}"

@@ -19,7 +19,7 @@ from leaven.bundle.archive import CHECKSUMS
 from leaven.bundle.manifest import versions
 from leaven.bundle.tokenizer_trial import Limits
 from leaven.cache import location
-from leaven.formats.out_of_memory import is_out_of_memory
+from leaven.formats.out_of_memory import says_out_of_memory
 from leaven.runtime.failures import Failure
 from leaven.terminal import status_line
 from leaven.terminal.visible import visible
@@ -69,7 +69,7 @@ def run_limited(words: Sequence[str], limits: Limits, to_do: str) -> tuple[str, 
         return "", f"can't be tried out: {problem}"
     if ended.returncode == 0:
         return ended.stdout.decode(errors="replace").strip(), ""
-    if is_out_of_memory(ended.stderr.decode(errors="replace")):
+    if says_out_of_memory(ended.stderr.decode(errors="replace")):
         return "", limits.too_large()
     if -ended.returncode in _OUT_OF_TIME:
         return "", too_slow

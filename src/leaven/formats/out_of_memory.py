@@ -3,6 +3,6 @@
 _SIGNS = ("can't allocate memory", "Cannot allocate memory", "memory allocation of", "MemoryError", "bad_alloc")
 
 
-def is_out_of_memory(text: str) -> bool:
+def says_out_of_memory(text: str) -> bool:
     """Whether a message says so."""
     return any(sign in text for sign in _SIGNS)

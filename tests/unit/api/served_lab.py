@@ -35,7 +35,7 @@ class ServedLab:
             request.add_header("Content-Type", "application/json")
         for name, value in headers.items():
             request.add_header(name.replace("_", "-"), value)
-        return urllib.request.urlopen(request, timeout=120)
+        return urllib.request.urlopen(request, timeout=600)
 
     def ask(self, method: str, path: str, body: Any = None, **headers: str) -> tuple[int, Any]:
         """The status of an answer, and its content: JSON, lines of JSON, or bytes."""

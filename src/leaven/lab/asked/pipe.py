@@ -18,7 +18,7 @@ from types import GeneratorType
 from typing import Any, BinaryIO, NamedTuple
 
 from leaven.files.frames import BadFrame, Frame, encoded, read
-from leaven.formats.out_of_memory import is_out_of_memory
+from leaven.formats.out_of_memory import says_out_of_memory
 from leaven.terminal.problem import Problem
 
 Call = Callable[..., Any]
@@ -99,7 +99,7 @@ _KINDS: dict[type[Problem], str] = {Missing: "missing", Forbidden: "forbidden"}
 def told(problem: Exception) -> dict[str, str]:
     """A problem as JSON: its kind, headline and help."""
     text = f"{type(problem).__name__}: {problem}"
-    if isinstance(problem, MemoryError) or is_out_of_memory(text):
+    if isinstance(problem, MemoryError) or says_out_of_memory(text):
         return {"kind": "memory", "headline": "there is too little memory", "help": ""}
     if hasattr(problem, "headline"):
         kind = next((name for kind, name in _KINDS.items() if isinstance(problem, kind)), "refused")
