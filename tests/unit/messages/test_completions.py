@@ -19,7 +19,7 @@ def labels(text: str) -> list[str]:
         ("model conv(8) -> li", ["linear"]),
         ('data folder("x") {\n    tr', ["train"]),
         ('data folder("x") { train horizontal_f', ["horizontal_flip", "random_horizontal_flip"]),
-        ('data folder("x") {\n    split 80%\n    train pad(3) -> vertical_f', ["vertical_flip", "random_vertical_flip"]),
+        ('data folder("x") {\n    split 80%\n    train pad(3) -> vertical_fl', ["vertical_flip"]),
         ("train prec", ["precision"]),
         ("train precision=b", ["bf16"]),
         ("train epochs=3, ep", []),  # it is given
