@@ -212,6 +212,11 @@ def _add_inside(router: APIRouter, lab: Lab) -> None:
         items = [replies.Layer(**one) for one in rows[offset : offset + limit]]
         return replies.Layers(items=items, total=len(rows), **found)
 
+    @router.get("/statistics", summary="Weights, activations, time and memory per layer", responses=problems(*ASKING))
+    async def statistics(model: Word, depth: Annotated[int | None, Query(ge=1, le=100)] = None) -> dict[str, Any]:
+        found: dict[str, Any] = await lab.ask(model, "statistics", depth=depth)
+        return found
+
     @router.post("/layers/read", summary="Inputs and outputs of layers", responses=problems(*WITH_BODY, *ASKING))
     async def read(body: asked.ReadLayers, slot: Slot = None) -> list[replies.Reading]:
         ticket = lab.processes.slots.take(slot)

@@ -93,6 +93,23 @@ def add_runs(router: APIRouter, lab: Lab) -> None:
         folder = places.run(run)
         return await streamed(_followed(lambda at: runs.rows(folder, at, 1000), since))
 
+    @router.get(
+        "/runs/training", summary="Loss, layers and probes of a run", responses=problems(*ASKING)
+    )
+    async def training(run: Word) -> dict[str, Any]:
+        found: dict[str, Any] = await lab.recipes("training", folder=str(places.run(run)))
+        return found
+
+    @router.get("/runs/training/rows", summary="What a run has recorded since", responses=problems(*ASKING))
+    async def training_rows(run: Word, since: Since = 0) -> dict[str, Any]:
+        found: dict[str, Any] = await lab.recipes("new_rows", folder=str(places.run(run)), since=since)
+        return found
+
+    @router.get("/runs/advice", summary="What stands out in a run, and what to change", responses=problems(*ASKING))
+    async def advice(run: Word) -> list[dict[str, Any]]:
+        found: list[dict[str, Any]] = await lab.recipes("advice", folder=str(places.run(run)))
+        return found
+
     @router.get("/runs/printed", summary="The end of what a run that was started here has printed")
     def read_printed(run: Word) -> replies.Printed:
         return replies.Printed(text=printed(places.run(run)))

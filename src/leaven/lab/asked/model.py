@@ -25,6 +25,7 @@ from leaven.lab.edits.kinds import KINDS
 from leaven.lab.explained import Attribution
 from leaven.lab.inspector import Inspector
 from leaven.lab.journal import Journal
+from leaven.lab.layer_statistics import statistics
 from leaven.lab.subject import Subject
 from leaven.runtime.failures import Failure
 from leaven.tasks.protocol import Prediction
@@ -186,6 +187,11 @@ def layers(model: str, trust: bool = False) -> dict[str, Any]:
     return {"layers": rows, "head": list(known.head), "stem": list(known.stem), "stages": list(map(list, known.stages))}
 
 
+def measure(model: str, depth: int | None = None, trust: bool = False) -> dict[str, Any]:
+    """The statistics of the layers of a model."""
+    return statistics(_subject(model, trust), depth=depth).to_json()
+
+
 def read(
     model: str,
     layers: str,
@@ -286,6 +292,7 @@ CALLS: dict[str, Callable[..., Any]] = {
     "attribute": explain,
     "compare": compare_models,
     "layers": layers,
+    "statistics": measure,
     "read": read,
     "change": change,
     "check": keep_check,

@@ -17,7 +17,9 @@ from leaven.catalog.search import meanings, nearest, search
 from leaven.catalog.value_text import value_text
 from leaven.formats.listing import either, in_code
 from leaven.formats.run_folder import started_in
+from leaven.lab.advisor import advice
 from leaven.lab.asked import pipe
+from leaven.lab.recorded_training import new_rows, training
 from leaven.language.diagnostics import Diagnostic, Severity
 from leaven.language.formatter import format_tree
 from leaven.language.parser import load_grammar, parse
@@ -206,6 +208,21 @@ def resume_words(folder: str) -> dict[str, Any]:
     return {"words": command(Path(folder), []), "start": str(started_in(Path(folder)))}
 
 
+def recorded(folder: str) -> dict[str, Any]:
+    """The training that a run has recorded."""
+    return training(folder).to_json()
+
+
+def recorded_since(folder: str, since: int) -> dict[str, Any]:
+    """What a run has recorded since."""
+    return new_rows(folder, since).to_json()
+
+
+def advise(folder: str) -> list[dict[str, Any]]:
+    """What stands out in a run's record, the likely causes, and changes of the recipe."""
+    return [one.to_json() for one in advice(folder)]
+
+
 # -- the catalog
 
 
@@ -280,6 +297,9 @@ CALLS: dict[str, Callable[..., Any]] = {
     "hover": hover,
     "prepare_run": prepare_run,
     "resume_words": resume_words,
+    "training": recorded,
+    "new_rows": recorded_since,
+    "advice": advise,
     "search": search_catalog,
     "cards": read_cards,
     "explain": explain_word,
