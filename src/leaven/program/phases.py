@@ -35,7 +35,7 @@ from leaven.program.techniques import (
     taught,
     used_in,
     variables,
-    with_state,
+    with_any_state,
 )
 from leaven.program.values import Values, cite, cite_all, cite_call, cite_or_explain
 
@@ -97,7 +97,7 @@ def _shared_function(phase: TrainPhase, plan: Plan, values: Values) -> Function:
 
 def _begin(phase: TrainPhase, techniques: list[Used], values: Values, model: str) -> list[str]:
     own = ["criterion"] if phase.has_own_loss else []
-    state: dict[str, Code] = {name: name for name in (*own, *with_state(techniques))}
+    state: dict[str, Code] = {name: name for name in (*own, *with_any_state(techniques))}
     code = call("phase.setup", model, "optimizer", "schedule", **state)
     explained = joined(values.once(_SETUP), values.once(_STATE) if state else "")
     return [*statement(f"{model}, optimizer = ", code, explained), *watch(values)]

@@ -99,6 +99,11 @@ def with_state(techniques: Iterable[Used]) -> list[str]:
     return [one.name for one in techniques if one.has(STATE_METHOD)]
 
 
+def with_any_state(techniques: Iterable[Used]) -> list[str]:
+    """Those with a state in checkpoints, and those of the user's, whose other state a resumed run names."""
+    return [one.name for one in techniques if one.has(STATE_METHOD) or one.use.call.is_user]
+
+
 Teachers = Sequence[tuple[BuildModel, Function | str]]  # what builds each, or its name once it is built
 
 

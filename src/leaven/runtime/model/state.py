@@ -85,9 +85,10 @@ def unsaved_state(owner: Any) -> dict[str, Any]:
     return {name: walk.of_what_can_be_read(value) for name, value in state if may_count(value)}
 
 
-def loose_state(owner: Any) -> dict[str, Any]:
-    """The same of an object of which checkpoints have nothing; what is large is described in part, which is quick."""
-    walk = _Walk(owner if isinstance(owner, nn.Module) else nn.Module(), in_part=True)
+def loose_state(owner: Any, model: nn.Module | None = None) -> dict[str, Any]:
+    """The same of an object of which checkpoints have nothing, without the layers of a model that it may refer to; what
+    is large is described in part, which is quick."""
+    walk = _Walk(model or (owner if isinstance(owner, nn.Module) else nn.Module()), in_part=True)
     state = _state_of_modules(owner, is_saved=False) if isinstance(owner, nn.Module) else _state_of_object(owner)
     return {name: walk.of_what_can_be_read(value) for name, value in state if may_count(value)}
 

@@ -148,8 +148,8 @@ class Phase:
     ) -> tuple[PlacedModel, Any]:
         """Set up model and optimizer for the devices and the precision, and load the state of an interrupted run.
 
-        Returns the model and the optimizer to use from here on. `techniques` are those with a state of their own, and
-        a `criterion` of the user's.
+        Returns the model and the optimizer to use from here on. `techniques` are those with a state of their own,
+        all of the user's, and a `criterion` of the user's.
         """
         fabric = self.run.fabric
         placement = self._placement = place(fabric, model, optimizer, compile=self.compile)
@@ -164,8 +164,9 @@ class Phase:
     def restore(self, parts: Mapping[str, Any], optimizer: torch.optim.Optimizer | None = None) -> None:
         """Load the state of an interrupted run into the parts of the phase; without an optimizer, it makes no steps."""
         run = self.run
-        loss = parts.get("criterion")
-        run.plain_state.begin_phase(self.data, model=self.model, loss=loss, optimizer=optimizer)
+        loose = [part for name, part in parts.items() if name != "criterion" and not hasattr(part, "state_dict")]
+        owners = {"model": self.model, "loss": parts.get("criterion"), "optimizer": optimizer}
+        run.plain_state.begin_phase(self.data, loose, **owners)
         self.checkpoint.restore(parts)
         splits = [split for split in (self.data.train, self.data.val) if isinstance(split, IndexedSplit)]
         run.folder.note(workers={split.name: split.workers for split in splits})

@@ -271,6 +271,40 @@ def test_the_state_of_data_is_named(data: str, more: str, workers: int, told: st
     assert [line.partition(" changed in training")[0] for line in lost] == [told] * bool(told)
 
 
+TECHNIQUES = """
+
+class Louder:
+    def __init__(self, model):
+        self.model, self.calls = model, 0
+
+    def on_loss(self, loss, images, outputs, targets):
+        self.calls += 1
+        return loss * 0.9**self.calls
+
+
+class Saved(Louder):
+    def state_dict(self):
+        return {"calls": self.calls}
+
+    def load_state_dict(self, state):
+        self.calls = state["calls"]
+"""
+WITH_TECHNIQUE = """
+import "mine.py" as mine
+model flatten() -> linear(16) -> linear(classes)
+data  digits() {{ split train=16 samples, val=10 samples, test=10 samples }}
+train epochs=2, batch=8
+mine.{technique}()
+"""
+
+
+@pytest.mark.parametrize(("technique", "told"), [("Louder", "Louder.calls of the techniques"), ("Saved", "")])
+def test_the_state_of_a_technique_is_saved_or_named(technique: str, told: str, tmp_path: Path) -> None:
+    said = resumed(tmp_path, WITH_TECHNIQUE.format(technique=technique), TECHNIQUES)
+    lost = [line.partition(" changed in training")[0] for line in said.splitlines() if "changed in training" in line]
+    assert lost == [told] * bool(told)
+
+
 LOSSES = """
 
 STATE = types.SimpleNamespace(calls=0)
