@@ -78,7 +78,8 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
     criterion = partial(mine.poly_loss, epsilon=2.0)  # line 13
     optimizer = mine.Calm(runtime.trainable(model), lr=0.01)  # line 15
     schedule = mine.breathe(optimizer, period=4)  # line 16
-    model, optimizer = phase.setup(model, optimizer, schedule)  # devices, precision; an interrupted run resumes here
+    # devices, precision; an interrupted run resumes here; by name: what else has state to save
+    model, optimizer = phase.setup(model, optimizer, schedule, smooth=smooth)
     phase.watch("features", "classify", every=50)  # recorded in training.jsonl
 
     for epoch in phase.epochs():  # saves a checkpoint after each epoch
