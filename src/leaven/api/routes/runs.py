@@ -93,9 +93,7 @@ def add_runs(router: APIRouter, lab: Lab) -> None:
         folder = places.run(run)
         return await streamed(_followed(lambda at: runs.rows(folder, at, 1000), since))
 
-    @router.get(
-        "/runs/training", summary="Loss, layers and probes of a run", responses=problems(*ASKING)
-    )
+    @router.get("/runs/training", summary="Loss, layers and probes of a run", responses=problems(*ASKING))
     async def training(run: Word) -> dict[str, Any]:
         found: dict[str, Any] = await lab.recipes("training", folder=str(places.run(run)))
         return found
