@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from leaven.lab.layer_statistics import statistics as statistics
     from leaven.lab.recorded_training import new_rows as new_rows
     from leaven.lab.recorded_training import training as training
+    from leaven.lab.tracing.trace import trace as trace
 
 _NAMES = {
     "Inspector": "leaven.lab.inspector",
@@ -31,6 +32,7 @@ _NAMES = {
     "statistics": "leaven.lab.layer_statistics",
     "training": "leaven.lab.recorded_training",
     "smallest_flip": "leaven.lab.curves",
+    "trace": "leaven.lab.tracing.trace",
     "vary": "leaven.lab.curves",
 }
 

@@ -4,9 +4,11 @@ import argparse
 import ast
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
@@ -14,6 +16,7 @@ from leaven.formats.python_modules import load_module
 from leaven.formats.run_folder import PROGRAM
 from leaven.plan.plan import Plan
 from leaven.plan.values import ArgValue
+from leaven.program.files import write_program
 from leaven.program.names import SHARED, Names
 from leaven.runtime.data.batches import Data
 from leaven.runtime.failures import USER_FILE
@@ -63,6 +66,21 @@ class Program:
         wanted = ast.Module([one for one in main.body if is_wanted(one)], type_ignores=[])
         exec(compile(wanted, str(self.file), "exec"), vars(self.module), objects)
 
+    def techniques(self, function: str, hook: str, objects: dict[str, Any]) -> list[tuple[Any, bool]]:
+        """The techniques whose hook a function of the program calls, in that order, made as it makes them.
+
+        Each comes with whether the function calls its `before_epoch`, too.
+        """
+        parsed = ast.parse(self.file.read_text(encoding="utf-8"))
+        found = next(each for each in parsed.body if isinstance(each, ast.FunctionDef) and each.name == function)
+        calls = [node for node in ast.walk(found) if isinstance(node, ast.Call) and _hook_of(node) is not None]
+        hooked = {hook: [one for each in calls if (one := _called_on(each, hook))] for hook in (hook, "before_epoch")}
+        made = dict(objects)
+        for name in hooked[hook]:
+            wanted = [one for one in found.body if isinstance(one, ast.Assign) and _assigns(one, name)]
+            exec(compile(ast.Module(list(wanted), type_ignores=[]), str(self.file), "exec"), vars(self.module), made)
+        return [(made[name], name in hooked["before_epoch"]) for name in hooked[hook]]
+
     def user_function(self, function: str, plan: Plan) -> Any:
         """The function that the recipe calls `mine.f`, of the module that the program has imported under any name."""
         alias, _, name = function.partition(".")
@@ -71,6 +89,13 @@ class Program:
         files = {str(Path(target).resolve()), str((self.file.parent / target).resolve())}  # where it may be found
         found = next(each for each in imported if each.__name__ == target or vars(each).get(USER_FILE) in files)
         return attrgetter(name)(found)
+
+
+@contextmanager
+def program_of(plan: Plan) -> Iterator[Program]:
+    """The program of a plan, in a folder that is there as long as the context lasts."""
+    with TemporaryDirectory(prefix="leaven-") as place:
+        yield Program(write_program(plan, Path(place).resolve()).parent)
 
 
 def seed_of(plan: Plan, args: argparse.Namespace) -> int:
@@ -82,6 +107,18 @@ def seed_of(plan: Plan, args: argparse.Namespace) -> int:
 def _assigns(statement: ast.Assign | ast.AnnAssign, name: str) -> bool:
     targets = statement.targets if isinstance(statement, ast.Assign) else [statement.target]
     return any(isinstance(target, ast.Name) and target.id == name for target in targets)
+
+
+def _hook_of(call: ast.Call) -> str | None:
+    """The method that is called on a variable."""
+    return call.func.attr if isinstance(call.func, ast.Attribute) and isinstance(call.func.value, ast.Name) else None
+
+
+def _called_on(call: ast.Call, hook: str) -> str | None:
+    """The variable on which a hook is called."""
+    if _hook_of(call) != hook:
+        return None
+    return call.func.value.id  # type: ignore[attr-defined, no-any-return]
 
 
 def _called(statement: ast.stmt) -> list[str]:

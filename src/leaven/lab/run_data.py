@@ -8,15 +8,12 @@ from collections.abc import Iterator
 from contextlib import chdir, closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any
 
 from leaven.formats.run_folder import LOCK, PROGRAM, read_json, started_in
-from leaven.lab.program import Program
+from leaven.lab.program import Program, program_of
 from leaven.language.recorded_recipe import recorded_recipe
 from leaven.language.source import Source
 from leaven.planning.compiling import compile_source
-from leaven.program.files import write_program
 from leaven.runtime.data.batches import Data
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.torch_datasets import StreamDataset
@@ -31,6 +28,13 @@ def data_of(run: Path, *, trust_code: bool = False) -> Iterator[Dataset]:
 
     Where the run's program opens it, the current folder is the one where the run was started, as long as this lasts.
     """
+    with opened_run(run, trust_code=trust_code) as (_, data):
+        yield _dataset(run, data)
+
+
+@contextmanager
+def opened_run(run: Path, *, trust_code: bool = False) -> Iterator[tuple[Program, Data]]:
+    """The program of a run and its data, with the samples that the run was started with."""
     lock, recipe = read_json(run / LOCK), recorded_recipe(run)
     if recipe is None and not trust_code:
         raise Failure(
@@ -38,7 +42,11 @@ def data_of(run: Path, *, trust_code: bool = False) -> Iterator[Dataset]:
             f"if you do: `trust_code=True`; else {_ELSE}",
         )
     with _program(run, recipe) as program, closing(program.build_data(int(lock.get("seed", 0)))) as data:
-        yield _dataset(run, data, lock)
+        if not isinstance(data.dataset, StreamDataset) and lock.get("data") not in (None, data.fingerprint()):
+            raise Failure(
+                f"the data of {run} has other samples than when the run was started", f"restore it, or {_ELSE}"
+            )
+        yield program, data
 
 
 @contextmanager
@@ -52,16 +60,14 @@ def _program(run: Path, recipe: Source | None) -> Iterator[Program]:
     if compiled.plan is None:
         problem = next(report for report in compiled.diagnostics if report.is_error)
         raise Failure(f"the data of the run can't be opened: {problem.headline}", _ELSE)
-    with TemporaryDirectory(prefix="leaven-") as place:
-        yield Program(write_program(compiled.plan, Path(place).resolve()).parent)
+    with program_of(compiled.plan) as program:
+        yield program
 
 
-def _dataset(run: Path, data: Data, lock: dict[str, Any]) -> Dataset:
-    """The dataset with the splits of the run, if it is still the one that the run was started with."""
+def _dataset(run: Path, data: Data) -> Dataset:
+    """The dataset with the splits of the run."""
     if isinstance(data.dataset, StreamDataset):
         raise Failure(f"the data of {run} is a stream, whose samples can only be trained on", _ELSE)
-    if lock.get("data") not in (None, data.fingerprint()):
-        raise Failure(f"the data of {run} has other samples than when the run was started", f"restore it, or {_ELSE}")
     splits = {name: getattr(data.split, name).tolist() for name in ("train", "val", "test")}
     return replace(data.dataset, predefined={name: indices for name, indices in splits.items() if indices})
 

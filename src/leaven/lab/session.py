@@ -14,8 +14,9 @@ from typing import Any
 from torch import Tensor, nn
 from torchmetrics import Metric
 
-from leaven.lab.look import SplitName, look
+from leaven.lab.look import look
 from leaven.lab.program import Program
+from leaven.lab.tracing.opened import Opened, SplitName
 from leaven.pictures.batch import draw_batch
 from leaven.plan.plan import Plan
 from leaven.program.files import write_program
@@ -67,7 +68,7 @@ class Session:
         Without a `file`, it is named like the recipe: `dogs_look.png`.
         """
         drawn = Path(file or f"{self._plan.name}_look.png")
-        draw_batch(look(self._plan, self.data, split, epoch), drawn)
+        draw_batch(look(Opened(self._name, self._plan, self._program, self.data), split, epoch).rows, drawn)
         return drawn
 
     def evaluate(self, split: str = "val") -> dict[str, float]:

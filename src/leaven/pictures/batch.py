@@ -1,13 +1,14 @@
 """A batch as a grid of images with captions, below the stages of one of its samples."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from leaven.pictures.captions import wrapped
-from leaven.pictures.figure import GREY, INK, drawing, save
+from leaven.pictures.figure import GREY, INK, drawing, png, save
 
 ACROSS = 8
 _CELL = 1.5  # inches
@@ -33,6 +34,18 @@ class Rows:
 
 def draw_batch(sections: Sequence[Rows], file: Path) -> None:
     """Sections of tiles, one below the other, as an image file."""
+    with _drawn(sections) as figure:
+        save(figure, file)
+
+
+def rows_png(sections: Sequence[Rows]) -> bytes:
+    """The same as the content of a PNG file."""
+    with _drawn(sections) as figure:
+        return png(figure)
+
+
+@contextmanager
+def _drawn(sections: Sequence[Rows]) -> Iterator[Any]:
     sections = [section for section in sections if section.tiles]
     lines = []  # the heights of the lines of tiles of each section, with the captions that they have
     for section in sections:
@@ -45,7 +58,7 @@ def draw_batch(sections: Sequence[Rows], file: Path) -> None:
         for part, section, ratios in zip(parts, sections, lines, strict=True):
             part.suptitle(section.title, x=0.006, ha="left", fontweight="bold", fontsize=10)
             _draw_tiles(part, section.tiles, ratios)
-        save(figure, file)
+        yield figure
 
 
 def _caption(tile: Tile) -> str:

@@ -253,6 +253,12 @@ def setting_text(setting: Setting, invocation: Invocation | None = None) -> str:
     if isinstance(value, Quantity):
         unit = value.unit if value.unit == "%" else f" {value.unit}"
         return f"{value.amount:g}{unit.removesuffix('s') if value.amount == 1 and unit != '%' else unit}"
+    return _value_text(value)
+
+
+def _value_text(value: Any) -> str:
     if isinstance(value, Invocation):
         return call_text(value)
+    if isinstance(value, tuple | list) and any(isinstance(each, Invocation) for each in value):
+        return f"[{', '.join(map(_value_text, value))}]"
     return value_text(float(f"{value:.12g}") if isinstance(value, float) else value)

@@ -9,7 +9,9 @@ from PIL import Image
 from torchvision.transforms import v2 as T
 
 import leaven
-from leaven.lab.look import MOST, look, pixels
+from leaven.lab.look import MOST, look
+from leaven.lab.tracing.contents import pixels
+from leaven.lab.tracing.opened import Opened
 from leaven.pictures.batch import Rows
 
 NORMALIZE = T.Normalize(mean=[0.5, 0.25, 0.1], std=[0.2, 0.3, 0.4])
@@ -26,7 +28,9 @@ def seen(tmp_path: Path, recipe: str) -> tuple[Rows, Rows]:
     file = tmp_path / "recipe.leaven"
     file.write_text(recipe)
     with leaven.open(file) as session:
-        stages, batch = look(session._plan, session.data)
+        found = look(Opened("recipe", session._plan, session._program, session.data))
+    stages, batch = found.rows
+    assert found.to_json()["count"] >= len(batch.tiles)
     return stages, batch
 
 

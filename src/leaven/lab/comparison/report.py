@@ -9,6 +9,7 @@ from leaven.lab.comparison.measured import Measured
 from leaven.lab.comparison.paired import Paired
 from leaven.lab.comparison.seeds import SeedTest
 from leaven.tasks.reports import aligned
+from leaven.terminal.columns import left_aligned
 from leaven.terminal.score_text import score_text
 from leaven.terminal.visible import visible
 
@@ -35,7 +36,7 @@ def report(found: "Comparison") -> str:
         parts[-1] = [*parts[-1], found.claim]
     if found.differences:
         rows = [[one.what, _cut(one.a), _cut(one.b)] for one in found.differences]
-        parts.append(_left([["what differs", "A", "B"], *rows]))
+        parts.append(left_aligned([["what differs", "A", "B"], *rows]))
     parts += [_costs(*found.costs), _layers(found.layers)]
     return "\n\n".join("\n".join(map(visible, part)) for part in parts)
 
@@ -98,7 +99,7 @@ def _layers(pairs: Sequence[LayerPair]) -> list[str]:
     ]
     if apart := [one for one in pairs if not one.is_same]:
         rows = [[one.name, _words(one.a), _words(one.b)] for one in apart[:MOST_LAYERS]]
-        lines += _left([["layer", "A", "B"], *rows]) + _more(len(apart))
+        lines += left_aligned([["layer", "A", "B"], *rows]) + _more(len(apart))
     moved = [one for one in same if one.distance]
     if moved:
         moved.sort(key=lambda one: -(one.distance or 0.0))
@@ -115,13 +116,6 @@ def _words(layer: Layer | None) -> str:
 
 def _more(count: int) -> list[str]:
     return [f"… and {count - MOST_LAYERS} more"] if count > MOST_LAYERS else []
-
-
-def _left(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Rows as columns, all to the left."""
-    shown = [[visible(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*shown, strict=True)]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in shown]
 
 
 def _cut(text: str) -> str:

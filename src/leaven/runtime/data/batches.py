@@ -23,7 +23,16 @@ from leaven.formats.machine import cores
 from leaven.formats.target import BadTarget, Target
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.data.lengths import grouped_by_length
-from leaven.runtime.data.loading import BatchKey, BatchReader, Changed, Decoded, Transform, loader_of, start_loading
+from leaven.runtime.data.loading import (
+    BatchKey,
+    BatchReader,
+    Changed,
+    Decoded,
+    DrawnSample,
+    Transform,
+    loader_of,
+    start_loading,
+)
 from leaven.runtime.data.samples import LABELLED, Samples
 from leaven.runtime.data.shares import batch_sizes, bounds, check_world, share_of
 from leaven.runtime.data.splits import SplitIndices
@@ -235,8 +244,14 @@ class Split(Batches, Protocol):
     def part(self, batch: int, rank: int, world: int) -> float:
         """The share of a training batch that the samples of a process stand for (`shares.py`)."""
 
-    def stages(self, epoch: int) -> list[tuple[Any, ...]]:
-        """The first sample of an epoch, with what is moved with it: as it was loaded, and after each transform."""
+    @property
+    def transform(self) -> Transform: ...
+
+    def drawn(self, epoch: int, number: int | None = None) -> DrawnSample | None:
+        """A sample before its transforms, for which the generators are then seeded as the epoch seeds them.
+
+        `number` is its place in the split; without it, the first that can be read. None where no batch has it.
+        """
 
     def close(self) -> None:
         """Stop the worker processes of this split."""
@@ -331,8 +346,26 @@ class IndexedSplit:
         self.close()
         self.reader = replace(self.reader, decoded=decoded)
 
-    def stages(self, epoch: int) -> list[tuple[Any, ...]]:
-        return self.reader.stages(self.keys(epoch)[0])
+    @property
+    def transform(self) -> Transform:
+        return self.reader.transform
+
+    def drawn(self, epoch: int, number: int | None = None) -> DrawnSample | None:
+        for batch, place, key in self._places(epoch, number):
+            try:
+                return replace(self.reader.drawn(key, place), batch=batch, place=place)
+            except BadFile as bad:
+                if number is not None or not self.reader.skips_bad_files:
+                    raise bad if bad.file else bad.of(self.reader.dataset.name(int(key.indices[place]))) from None
+        return None
+
+    def _places(self, epoch: int, number: int | None) -> Iterator[tuple[int, int, BatchKey]]:
+        """Batch and place in it of every sample of an epoch, or of a single one."""
+        index = None if number is None else int(self.reader.indices[number])
+        for batch, key in enumerate(self.keys(epoch)):
+            for place, each in enumerate(key.indices.tolist()):
+                if index is None or each == index:
+                    yield batch, place, key
 
     def close(self) -> None:
         iterator = getattr(self._loader, "_iterator", None)

@@ -8,11 +8,12 @@ import os
 import signal
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from copy import deepcopy
 from ctypes import c_bool
 from dataclasses import dataclass, field
 from functools import cache, cached_property
+from itertools import islice
 from multiprocessing.sharedctypes import RawValue
 from multiprocessing.util import Finalize
 from typing import Any, Literal, NamedTuple, Protocol
@@ -59,6 +60,25 @@ class BatchKey:
         """The index of each sample, after what its random transforms are seeded with: a number and its position."""
         epochs = [self.epoch] * len(self.indices) if self.views is None else self.views.tolist()
         return zip(epochs, self.positions, self.indices.tolist(), strict=True)
+
+
+@dataclass(frozen=True, eq=False)
+class DrawnSample:
+    """A sample as an epoch draws it: the arguments of the transforms, its value, its name, and its batch and place in
+    it, both from 0."""
+
+    given: tuple[Any, ...]
+    value: Any
+    name: str
+    batch: int = 0
+    place: int = 0
+
+    def prepared(self, transform: Transform) -> Any:
+        """The image after the transforms, whose own state is left alone."""
+        if transform is None:
+            return self.given[0]
+        made = copied(transform)(*deepcopy(self.given))
+        return made if len(self.given) == 1 else made[0]
 
 
 class Decoded(Protocol):
@@ -116,15 +136,8 @@ class BatchReader(data.Dataset[Any]):
             state = self._state_in_worker  # before the first batch is loaded
             loaded = self._batch(key)
             return loaded if isinstance(loaded, Failure) else loaded._replace(changed=state.changed())
-        threads = torch.get_num_threads()
-        if threads == 1:  # to set it again costs milliseconds: oneDNN begins anew
+        with one_thread():
             return self._batch(key)
-        # one thread, as in a worker: with more, a mean over an image's pixels has other last digits
-        torch.set_num_threads(1)
-        try:
-            return self._batch(key)
-        finally:
-            torch.set_num_threads(threads)
 
     @cached_property
     def _state_in_worker(self) -> StateInWorker:
@@ -153,8 +166,7 @@ class BatchReader(data.Dataset[Any]):
         return places
 
     def _add(self, epoch: int, position: int, index: int, pairs: list[_Pair], bad: list[str]) -> None:
-        if self.seed is not None and self.draws_from != "nothing":
-            seed_all(self.seed, epoch, position, torch_only=self.draws_from == "torch", devices=False)
+        self._seed(epoch, position)
         try:
             sample = self.dataset.load(index) if self.decoded is None else self.decoded.load(index)
             image, value = self._with_value(sample, index)
@@ -175,21 +187,16 @@ class BatchReader(data.Dataset[Any]):
     def _with_value(self, sample: Any, index: int) -> tuple[Any, Any]:
         return sample if self.dataset.values is None else (sample, self.dataset.values[index])
 
-    def stages(self, key: BatchKey) -> list[tuple[Any, ...]]:
-        """The first sample of a batch that can be read, with what is moved with it: as it was loaded, and after each
-        transform."""
-        for epoch, position, index in key.samples():
-            if self.seed is not None:
-                seed_all(self.seed, epoch, position, torch_only=self.draws_from == "torch", devices=False)
-            try:
-                given = self.samples.given(*self._with_value(self.dataset.load(index), index))
-            except BadFile:
-                continue
-            transform = self.transform
-            with suppress(Exception):  # whatever it has that can't be copied
-                transform = deepcopy(transform)  # whose own state, such as a generator, is then left alone
-            return stages_of(given, transform)
-        return []
+    def drawn(self, key: BatchKey, at: int) -> DrawnSample:
+        """A sample of a batch before its transforms, for which the generators are then seeded."""
+        epoch, position, index = next(islice(key.samples(), at, None))
+        self._seed(epoch, position)
+        image, value = self._with_value(self.dataset.load(index), index)
+        return DrawnSample(self.samples.given(image, value), value, self.dataset.name(index))
+
+    def _seed(self, epoch: int, position: int) -> None:
+        if self.seed is not None and self.draws_from != "nothing":
+            seed_all(self.seed, epoch, position, torch_only=self.draws_from == "torch", devices=False)
 
     @cached_property
     def draws_from(self) -> Literal["nothing", "torch", "all"]:
@@ -237,13 +244,25 @@ class BatchReader(data.Dataset[Any]):
             raise Failure(f"none of the {len(self.indices)} training samples can be read; the last was {bad[-1]}")
 
 
-def stages_of(given: tuple[Any, ...], transform: Transform) -> list[tuple[Any, ...]]:
-    """An image, and what is moved with it, as it was loaded and after each of the transforms."""
-    stages = [given]
-    for applied in transforms_in(transform):
-        made = applied(*deepcopy(stages[-1]))  # a transform may change the image that it is given
-        stages.append(tuple(made) if len(given) > 1 else (made,))
-    return stages
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """One thread, as in a worker: with more, a mean over an image's pixels has other last digits."""
+    threads = torch.get_num_threads()
+    if threads == 1:  # to set it again costs milliseconds: oneDNN begins anew
+        yield
+        return
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(threads)
+
+
+def copied(transform: Any) -> Any:
+    """A copy of a transform, whose own state, such as a generator, is left alone; itself where it can't be copied."""
+    with suppress(Exception):  # whatever it has
+        return deepcopy(transform)
+    return transform
 
 
 def transforms_in(transform: Transform) -> Sequence[Any]:

@@ -53,6 +53,10 @@ class Samples:
         """The pixels of an image with what is marked in it by one of the targets of a batch."""
         return pixels
 
+    def count(self, one: Any) -> int | None:
+        """How many things are marked in an image by one of the targets of a batch; None where nothing has a place."""
+        return None
+
     def outputs(self, model: Callable[[Any], Any], inputs: Any) -> Any:
         """The outputs of a model for what `inputs` returned."""
         return model(inputs)

@@ -16,7 +16,7 @@ from torch import Tensor
 from torch.utils.data import IterableDataset, get_worker_info
 
 from leaven.formats.target import BadTarget, Target
-from leaven.runtime.data.loading import Transform, loader_of, stages_of, start_loading
+from leaven.runtime.data.loading import DrawnSample, Transform, loader_of, start_loading
 from leaven.runtime.data.samples import collate
 from leaven.runtime.data.shares import check_world, share_of
 from leaven.runtime.data.splits import CYCLE
@@ -61,9 +61,13 @@ class StreamSplit:
         epoch = epoch if self.name == "train" else 0
         return islice(self._load(epoch=epoch, rank=rank, world=world), first, None)
 
-    def stages(self, epoch: int) -> list[Any]:
-        """The first sample of an epoch: as it was loaded, and after each transform."""
-        return replace(self._reader, epoch=epoch if self.name == "train" else 0).stages()
+    @property
+    def transform(self) -> Transform:
+        return self._reader.transform
+
+    def drawn(self, epoch: int, number: int | None = None) -> DrawnSample | None:
+        """A sample before its transforms, as the first worker draws it; the stream is read up to it."""
+        return replace(self._reader, epoch=epoch if self.name == "train" else 0).drawn(number or 0)
 
     def close(self) -> None:
         """Nothing is kept from one epoch to the next."""
@@ -128,16 +132,25 @@ class StreamReader(IterableDataset[Any]):
                 share = share_of(len(batch), self.batch_size, self.rank, self.world)
                 yield batch[share.start : share.stop]
 
-    def stages(self) -> list[Any]:
-        """The first sample: as it was loaded, and after each transform."""
+    def drawn(self, number: int) -> DrawnSample | None:
+        """A sample before its transforms, for which the generators are then seeded."""
         if hasattr(self.source, "set_epoch"):
             self.source.set_epoch(self.epoch)
         seed_all(self.seed, self.epoch, 0, devices=False)
-        for position, sample in self._kept_samples():
-            image, _ = as_pair(sample, "the first sample")
-            seed_all(self.seed, self.epoch, 0, position, devices=False)
-            return stages_of((image,), self.transform)
-        return []
+        found = next(islice(self._kept_samples(), number, None), None)
+        if found is None:
+            return None
+        position, sample = found
+        name = f"sample {position} of {type(self.source).__name__}"
+        image, label = as_pair(sample, name)
+        seed_all(self.seed, self.epoch, 0, position, devices=False)
+        return DrawnSample((image,), self._value(label, name), name, *divmod(number, self.batch_size))
+
+    def _value(self, label: Any, name: str) -> Any:
+        try:
+            return self.target.value(as_plain(label))
+        except BadTarget as bad:
+            raise Failure(f"{name} {bad.fact}", bad.help) from None
 
     def _kept_samples(self) -> Iterator[tuple[int, Any]]:
         """The samples of the split with their positions."""
@@ -161,10 +174,7 @@ class StreamReader(IterableDataset[Any]):
                 seed_all(self.seed, self.epoch, worker, position, devices=False)
                 image = self.transform(image)
             images.append(image)
-            try:
-                targets.append(self.target.value(as_plain(label)))
-            except BadTarget as bad:
-                raise Failure(f"{name} {bad.fact}", bad.help) from None
+            targets.append(self._value(label, name))
         return collate(images), torch.tensor(targets)
 
 

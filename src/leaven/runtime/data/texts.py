@@ -87,6 +87,19 @@ class Tokenizer:
         """The tokens of a text, as people read them."""
         return list(self._tokenizer.convert_ids_to_tokens(sample["input_ids"].tolist()))
 
+    def whole(self, text: Text) -> Tokens:
+        """The tokens of a text before it is truncated."""
+        (encoded,) = self._encoded([text], is_truncated=False)
+        return Tokens({name: torch.tensor(numbers) for name, numbers in encoded.items()}, self._padding)
+
+    def normalised(self, text: Text) -> Text | None:
+        """A text as the tokenizer splits it, such as in lower case; None where that is not known."""
+        normalizer = getattr(getattr(self._tokenizer, "backend_tokenizer", None), "normalizer", None)
+        if normalizer is None:
+            return None
+        parts = tuple(str(normalizer.normalize_str(part)) for part in parts_of(text))
+        return parts[0] if len(parts) == 1 else parts
+
     def encoded(self, dataset: Dataset, *, skips_bad: bool) -> "EncodedTexts":
         """All texts of a dataset, each tokenized once. One that can't be used is a failure, unless it is skipped."""
         texts: list[Text] = []

@@ -35,7 +35,9 @@ def random_images(split: Split, size: int, device: torch.device) -> Any:
             key = split.keys(0, shuffle=False)[0]
             longest, _ = next(split.read([replace(key, positions=range(size), indices=np.resize(key.indices, size))]))
             return changed(longest, lambda tensor: tensor.to(device))
-        image: Tensor = collate(split.stages(0)[-1][:1])
+        sample = split.drawn(0)
+        assert sample is not None, "an epoch has samples"
+        image: Tensor = collate([sample.prepared(split.transform)])
     noise = torch.randn((size, *image.shape[1:]), generator=generator(0))
     return noise.to(device, image.dtype)
 

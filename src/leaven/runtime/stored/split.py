@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from leaven.runtime.data.batches import IndexedSplit
-from leaven.runtime.data.loading import BatchKey
+from leaven.runtime.data.loading import BatchKey, DrawnSample, Transform
 from leaven.runtime.stored.batch import StoredBatch
 from leaven.runtime.stored.computing import StoredOutputs
 from leaven.runtime.trials.group import current_trial
@@ -97,8 +97,12 @@ class StoredSplit:
         """The same split, which asks before every epoch whether its outputs can still be used."""
         return replace(self, _are_outdated=are_outdated)
 
-    def stages(self, epoch: int) -> list[Any]:
-        return self.original.stages(epoch)
+    @property
+    def transform(self) -> Transform:
+        return self.original.transform
+
+    def drawn(self, epoch: int, number: int | None = None) -> DrawnSample | None:
+        return self.original.drawn(epoch, number)
 
     def close(self) -> None:
         self.original.close()

@@ -60,6 +60,9 @@ class Samples(samples.Samples):
         marks = [Mark(box, target.names[at], at, **part) for box, at, part in each]
         return np.asarray(draw_objects(Image.fromarray(pixels), marks, ENLARGED))
 
+    def count(self, one: Mapping[str, Tensor]) -> int:
+        return len(one["labels"])
+
     def outputs(self, model: Callable[[Any], Any], inputs: Sequence[Tensor]) -> list[dict[str, Tensor]]:
         return one_by_one(model, inputs)
 

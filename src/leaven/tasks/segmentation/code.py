@@ -55,6 +55,10 @@ class Samples(samples.Samples):
         assert isinstance(target, MaskClasses)
         return overlay(pixels, _classes(one), target)
 
+    def count(self, one: Any) -> int:
+        """How many classes have pixels."""
+        return len(np.unique(classes[classes >= 0])) if (classes := _classes(one)).size else 0
+
     def placed(self, outputs: Any, places: Sequence[Place]) -> Any:
         """The class of each pixel of each image, in its own size."""
         return [_placed(one, place) for one, place in zip(logits_of(outputs), places, strict=True)]
