@@ -54,7 +54,7 @@ _COMMANDS = {  # where each is, and what the list of commands says of it
     "plan": ("run:print_plan", "Print what a recipe does, step by step, and why."),
     "generate": ("run:write_program", "Print the PyTorch program of a recipe."),
     "look": ("look:draw_look", "Draw what a recipe trains on."),
-    "trace": ("trace:trace_sample", "Show what the transforms do to one sample, and the batch in which it lands."),
+    "trace": ("trace:trace_sample", "Show what the transforms do to one sample."),
     "run": ("run:start_run", "Check a recipe, compile it, and train."),
     "resume": ("run:resume_run", "Resume an interrupted run, or train a finished one further."),
     "finish": ("run:finish_run", "Save the model of a run that was stopped."),

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from leaven.cli.exit_codes import USAGE_ERROR
+from leaven.formats.finite_json import finite
 from leaven.terminal.visible import visible_lines, visible_output
 
 
@@ -42,8 +43,8 @@ def echo_file(text: str) -> None:
 
 
 def echo_json(value: Any) -> None:
-    """Print a value as JSON; what a terminal would not show is escaped."""
-    text = json.dumps(value, ensure_ascii=False, indent=2)
+    """Print a value as JSON, NaN and infinity as null; what a terminal would not show is escaped."""
+    text = json.dumps(finite(value), ensure_ascii=False, indent=2, allow_nan=False)
     echo_raw("".join(mark if mark.isprintable() or mark == "\n" else json.dumps(mark)[1:-1] for mark in text) + "\n")
 
 

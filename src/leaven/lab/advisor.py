@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from leaven.formats.finite_json import as_json
 from leaven.formats.run_folder import LOCK, read_json
 from leaven.lab.recipe_change import Ask, Change, add_clip, add_early_stop, keep_trainable, longer, scale_rate
 from leaven.lab.recorded_training import Measurement, Phase, Training, training
@@ -46,6 +47,7 @@ class Advice:
     step: int | None = None
     change: Change | None = None
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return {**vars(self), "change": self.change and self.change.to_json()}
 

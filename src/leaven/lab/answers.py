@@ -14,6 +14,7 @@ from PIL import Image
 
 from leaven.bundle import Bundle
 from leaven.formats.agreement import agreement
+from leaven.formats.finite_json import as_json
 from leaven.lab.edits.edit import EditKind, written
 from leaven.lab.edits.edited import Edited, as_edited, edit
 from leaven.lab.subject import Subject
@@ -123,6 +124,7 @@ class Answer:
         """`cat → dog`, or `cat`."""
         return f"{self.before.answer} → {self.after.answer}" if self.is_flipped else self.after.answer
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return {
             "model": self.model.name,
@@ -232,6 +234,7 @@ class Answers:
         drawn = self.each[0].after.drawn(Image.open(BytesIO(shown)).convert("RGB"))
         return Edited(drawn).picture() if drawn is not None else shown
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return {
             **self.given.to_json(),

@@ -13,6 +13,7 @@ from typing import Any
 from leaven.bundle import Bundle
 from leaven.files.atomic_files import write_text
 from leaven.files.regular import read_regular
+from leaven.formats.finite_json import as_json
 from leaven.lab.answers import Answers, Asked
 from leaven.lab.edits.edit import Edit, written
 from leaven.lab.edits.edited import Edited
@@ -67,6 +68,7 @@ class Checked:
         found = self.problem or f"the answer is {self.answer}"
         return f"{self.check.place}: {self.check.words}" + ("" if self.holds else f"; {found}")
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         said = {"check": self.check.words, "place": self.check.place, "holds": self.holds}
         return {**said, "answer": self.answer, "problem": self.problem}

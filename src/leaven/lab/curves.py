@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from leaven.formats.finite_json import as_json
 from leaven.lab.answers import TOP, Asked, Model, asked, largest
 from leaven.lab.edits.edit import Edit, EditKind
 from leaven.lab.edits.edited import Edited, as_edited
@@ -58,6 +59,7 @@ class Flip:
         """The changed image as the content of a PNG file."""
         return self.given.picture()
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         said = {"model": self.model, "at": self.at, "before": self.before, "after": self.after}
         return {**said, "size": self.size, **self.given.to_json()}
@@ -77,6 +79,7 @@ class Curve:
     flips: tuple[Flip, ...]
     example: Prediction
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         numbers = [
             {"name": name, "values": list(finite({str(at): each for at, each in enumerate(row)}).values())}
@@ -146,6 +149,7 @@ class Curves:
         flips = sorted((flip for one in self.each for flip in one.flips), key=lambda flip: flip.size)
         return flips[0].given.as_recipe() if flips else None
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         curves = [one.to_json() for one in self.each]
         said = {"vary": self.kind.name, "neutral": self.kind.neutral, "values": list(self.values)}

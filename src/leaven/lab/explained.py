@@ -17,6 +17,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from leaven.bundle import Bundle
+from leaven.formats.finite_json import as_json
 from leaven.lab.edits.edited import as_edited
 from leaven.lab.forward import batch_of, outputs
 from leaven.pictures.attribution import Box, draw_map
@@ -44,6 +45,7 @@ class Attribution(ABC):
     values: np.ndarray
     is_final: bool
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         about = {"model": self.model, "target": self.target, "score": self.score, "method": self.method}
         return {**about, "final": self.is_final}
@@ -73,6 +75,7 @@ class ImageAttribution(Attribution):
         draw_map(self.image, self.values, self.crop).save(content, "PNG")
         return content.getvalue()
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         """The map has at most 28 rows and columns, each the sum of its pixels."""
         rows, columns = (np.array_split(np.arange(side), min(side, _LISTED)) for side in self.values.shape)
@@ -89,6 +92,7 @@ class TextAttribution(Attribution):
     def picture(self) -> None:
         return None
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return {**super().to_json(), "tokens": [{"token": token, "value": value} for token, value in self._pairs]}
 

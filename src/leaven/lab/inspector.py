@@ -18,6 +18,7 @@ from torch.utils import _pytree
 
 from leaven.bundle import Bundle
 from leaven.catalog.layers import Layers
+from leaven.formats.finite_json import as_json
 from leaven.lab.forward import asking, batch_of, outputs
 from leaven.lab.selected_layers import chosen, layers_of
 from leaven.runtime.failures import Failure
@@ -42,6 +43,7 @@ class Reading:
     output: Tensor | None
     gradient: Tensor | None = None
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         """The shapes and the main statistics."""
         tensors = {"input": self.input, "output": self.output, "gradient": self.gradient}

@@ -18,6 +18,7 @@ from leaven.bundle import Bundle
 from leaven.bundle.inputs.opening import as_image
 from leaven.files.atomic_files import write_bytes
 from leaven.files.regular import read_regular
+from leaven.formats.finite_json import as_json
 from leaven.lab.answers import Answers, Model, predictions
 from leaven.lab.curves import Curves, Flip, smallest_flip, vary
 from leaven.lab.edits.edited import Edited, edit
@@ -50,6 +51,7 @@ class Entry:
     at: str = ""  # when, in UTC
     check: str = ""  # the sentence that makes a check of it
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         given = self.given.to_json()
         asked = {"call": self.call, "models": list(self.models), "input": given["input"], "edits": given["edits"]}

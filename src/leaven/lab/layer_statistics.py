@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torch.utils import _pytree
 
 from leaven.bundle import Bundle
+from leaven.formats.finite_json import as_json
 from leaven.formats.training_record import NOT_COMPUTED, without_nan
 from leaven.lab.comparison.comparing import recipe_layers
 from leaven.lab.comparison.cost import flops_by_layer, probe
@@ -60,6 +61,7 @@ class LayerStatistics:
     def of_activation(self, name: str) -> float | None:
         return self.activation.get(name) if isinstance(self.activation, Mapping) else None
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         found: dict[str, Any] = without_nan(vars(self))
         return found
@@ -75,6 +77,7 @@ class Statistics:
     shape: tuple[int, ...] = ()  # of an input
     notes: tuple[str, ...] = ()
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         layers = [layer.to_json() for layer in self.layers]
         told = {"inputs": self.inputs, "shape": list(self.shape), "notes": list(self.notes)}

@@ -10,6 +10,7 @@ from typing import Any
 
 from leaven.catalog.value_text import value_text
 from leaven.catalog.values import Quantity, Setting
+from leaven.formats.finite_json import as_json
 from leaven.language.source import Source, Span
 from leaven.recipe.recipe import Freeze, Phase, Recipe
 from leaven.recipe.show import selector
@@ -29,6 +30,7 @@ class Change:
     after: str
     recipe: str
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return dict(vars(self))
 

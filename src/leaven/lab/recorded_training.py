@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from leaven.formats import run_folder
+from leaven.formats.finite_json import as_json
 from leaven.formats.training_record import number, read_rows, without_nan
 from leaven.terminal.score_text import score_text
 from leaven.terminal.visible import visible
@@ -139,6 +140,7 @@ class Training:
         before = next((phase.before for phase in self.phases if phase.number == row["phase"]), 0)
         return before + int(row.get("step", 0))
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         """Curves with at most 1,000 points, a strip of each layer, probe samples; NaN is the word `nan`."""
         whole = {
@@ -166,6 +168,7 @@ class NewRows:
     rows: Sequence[Row] = field(repr=False)
     next: int
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return {"rows": list(self.rows), "next": self.next}
 

@@ -12,6 +12,7 @@ from typing import Any
 
 from leaven.bundle.inputs.protocol import SplitName
 from leaven.catalog.layers import Layers
+from leaven.formats.finite_json import as_json
 from leaven.formats.run_folder import LOCK, read_json
 from leaven.lab.comparison.cost import (
     Cost,
@@ -70,6 +71,7 @@ class Comparison:
             return self.seeds.words
         return ONE_SEED if self.measured is not None else ""
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         sides = self.measured or (None, None)
         return {

@@ -13,6 +13,7 @@ from leaven.bundle import Bundle
 from leaven.bundle.asking import ask, prepare
 from leaven.bundle.golden import make_inputs
 from leaven.catalog.layers import Layers
+from leaven.formats.finite_json import as_json
 from leaven.runtime.data.model_inputs import first_tensor
 
 ROUNDS = 21  # in turns: what slows the machine down slows both
@@ -28,6 +29,7 @@ class Cost:
     milliseconds: float | None = None  # the median, on this machine
     shape: tuple[int, ...] = ()  # of the input
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return {
             "parameters": self.parameters,

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from leaven.catalog.layers import Layers
+from leaven.formats.finite_json import as_json
 from leaven.tasks.reports import finite
 
 Shapes = tuple[tuple[str, tuple[int, ...]], ...]
@@ -34,6 +35,7 @@ class Layer:
         """`Conv2d 16×3×3×3`: its type and the shape of its first parameter."""
         return f"{self.type} {'×'.join(map(str, self.shapes[0][1])) or 'scalar'}"
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         shapes = {name: list(shape) for name, shape in self.shapes}
         return {"type": self.type, "shapes": shapes, "parameters": self.parameters, "flops": self.flops}
@@ -59,6 +61,7 @@ class LayerPair:
         """Whether both have the layer, with the same shapes."""
         return self.a is not None and self.b is not None and self.a.shapes == self.b.shapes
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         known = {"distance": self.distance, "cosine": self.cosine}
         sides = {name: one and {"name": one.path, **one.to_json()} for name, one in (("a", self.a), ("b", self.b))}

@@ -9,6 +9,7 @@ import numpy as np
 
 from leaven.bundle import Bundle
 from leaven.bundle.inputs.protocol import SplitName
+from leaven.formats.finite_json import as_json
 from leaven.formats.run_folder import LOCK, read_json
 from leaven.lab.comparison.paired import Interval, Paired, mean_interval, paired, share_interval
 from leaven.lab.subject import Subject
@@ -47,6 +48,7 @@ class Measured:
             return f"{score_text(found.value)} ({score_text(found.low)} to {score_text(found.high)})"
         return f"{percent(found.value)} ({100 * found.low:.1f} to {100 * found.high:.1f})"
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         what = self.graded_by or "right"
         return {self.inputs: len(self.errors), "scores": finite(self.scores), what: self.interval.to_json()}

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from scipy.stats import binomtest, bootstrap
 
+from leaven.formats.finite_json import as_json
 from leaven.tasks.reports import finite
 
 LEVEL = 0.05  # a difference is called one if chance alone gives it less often
@@ -28,6 +29,7 @@ class Interval:
     low: float
     high: float
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return finite({"value": self.value, "low": self.low, "high": self.high})
 
@@ -99,6 +101,7 @@ class Paired:
         most = a if self.better == "A" else b
         return f"{self.better} is better: {samples}, {self.better} {verb} {most:,}; {shown_p(self.p)}"
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         groups = {"only_a": self.only_a, "only_b": self.only_b, "both": self.both, "neither": self.neither}
         return {

@@ -11,6 +11,7 @@ from importlib import import_module
 from inspect import signature
 from typing import Any
 
+from leaven.formats.finite_json import as_json
 from leaven.plan.plan import Plan, TrainPhase
 from leaven.plan.values import Argument, Bound, Call, Entries, Part
 
@@ -33,6 +34,7 @@ class Difference:
     a: str
     b: str
 
+    @as_json
     def to_json(self) -> dict[str, str]:
         return {"what": self.what, "a": self.a, "b": self.b}
 

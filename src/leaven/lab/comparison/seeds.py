@@ -13,6 +13,7 @@ import numpy as np
 from scipy.stats import t as student
 
 from leaven.formats import run_folder
+from leaven.formats.finite_json import as_json
 from leaven.lab.comparison.paired import LEVEL, shown_p
 from leaven.lab.comparison.recipes import Difference, lock_differences, recipe_differences
 from leaven.plan.recorded_plan import recorded_plan
@@ -117,6 +118,7 @@ class SeedTest:
             return f"no clear difference between the recipes: {how}; {shown_p(self.p)}"
         return f"the recipe of {self.better} is better: {how}; {shown_p(self.p)}"
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return {
             "better": self.better or None,

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from leaven.formats.finite_json import as_json
 from leaven.runtime.failures import Failure
 from leaven.terminal.visible import visible
 
@@ -150,6 +151,7 @@ class Edit:
         """The transform that prepares a model for such inputs; None where there is none."""
         return self.kind.recipe(*self.arguments) if self.kind.recipe is not None else None
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         named = zip((one.name for one in self.kind.parameters), self.arguments, strict=True)
         return {"edit": self.name, **dict(named)}

@@ -11,6 +11,7 @@ from typing import Any
 from PIL import Image
 
 from leaven.bundle.inputs.opening import as_image
+from leaven.formats.finite_json import as_json
 from leaven.lab.edits.edit import Edit, written
 from leaven.lab.edits.kinds import make_edit
 from leaven.runtime.failures import Failure
@@ -97,6 +98,7 @@ class Edited:
             return repr(tuple(self.input))
         raise Failure("an image in memory can't be written as Python", "save it, and give its file")
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         match self.input:
             case str() | os.PathLike():

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor
 from torchvision import tv_tensors
 
+from leaven.formats.finite_json import as_json
+
 _MOST = 160  # places on each side
 _PIXELS = 2  # of the result on each side, that a cell should have to be seen in it
 _ENOUGH = 5000  # pixels, to find how a transform moves them
@@ -28,6 +30,7 @@ class Area:
     enlarged: float  # how many times longer the side of a pixel of the original is now
     seen: np.ndarray
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return {"share": self.share, "box": list(self.box), "enlarged": self.enlarged}
 

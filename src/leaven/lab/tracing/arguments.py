@@ -18,6 +18,8 @@ import torch
 from torch import Tensor
 from torchvision.transforms import v2 as T
 
+from leaven.formats.finite_json import as_json
+
 _FEW = 8  # numbers of a tensor that are listed
 _POLICY = "_apply_image_or_video_transform"  # what AutoAugment and its like call for every operation
 _BOX = ("left", "top", "width", "height")
@@ -49,6 +51,7 @@ class Applied:
         inside = [f"{one.name}{f'({one.words})' if one.words else ''}" for one in self.inside]
         return " → ".join([*([own] if own else []), *inside])
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         named = None if self.arguments is None else {name: _plain(value) for name, value in self.arguments.items()}
         inside = [one.to_json() for one in self.inside]

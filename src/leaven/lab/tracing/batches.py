@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from leaven.formats.finite_json import as_json
 from leaven.lab.program import Program, seed_of
 from leaven.lab.tracing.arguments import Applied, watching
 from leaven.lab.tracing.contents import Content, content_of, pixels
@@ -54,6 +55,7 @@ class Mixed:
             return f"{100 * self.weight:.0f} % of {self.partner}"
         return ", ".join(one.words for one in self.applied if one.words)
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
@@ -85,6 +87,7 @@ class Landing:
         """`batch 3 of 45, place 7 of 32`."""
         return f"batch {self.number} of {self.of}, place {self.place} of {self.size}"
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return {
             **{"number": self.number, "of": self.of, "place": self.place, "size": self.size},

@@ -10,6 +10,8 @@ from PIL import Image
 from torch import Tensor
 from torchvision.transforms import v2 as T
 
+from leaven.formats.finite_json import as_json
+
 _SLACK = 0.05  # by which pixels may leave the range from 0 to 1, as interpolation makes them
 
 
@@ -44,6 +46,7 @@ class Content:
     def is_constant(self) -> bool:
         return self.low is not None and self.low == self.high
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         numbers = {"low": self.low, "high": self.high, "mean": self.mean, "deviation": self.deviation}
         return {"kind": self.kind, "shape": list(self.shape), "size": self.size and list(self.size), **numbers}

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
+from leaven.formats.finite_json import as_json
 from leaven.lab.tracing.batches import EpochOfPhase, Landing, epoch_of_phase, landing_of
 from leaven.lab.tracing.opened import SPLITS, Found, Opened, SplitName, find, step_names
 from leaven.lab.tracing.steps import Step, StepName, Way, text_steps
@@ -32,6 +33,7 @@ class Draw:
     def is_text(self) -> bool:
         return self.steps[0].text is not None
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         landing = self.landing.to_json() if self.landing is not None else None
         return {"epoch": self.epoch, "steps": [step.to_json() for step in self.steps], "batch": landing}

@@ -12,7 +12,7 @@ from leaven.lab.run_data import opened_run
 from leaven.lab.subject import Subject
 from leaven.lab.tracing.steps import StepName
 from leaven.plan.plan import Plan, Transforms
-from leaven.plan.values import Bound, lines_of
+from leaven.plan.values import Bound, Call, lines_of
 from leaven.runtime.data.batches import Data, IndexedSplit
 from leaven.runtime.failures import Failure
 
@@ -65,9 +65,16 @@ def step_names(transforms: Transforms, applied: Sequence[Any]) -> list[StepName]
     for each in transforms.calls:
         call = each.call if isinstance(each, Bound) else each
         lines = lines_of(call.because)
-        text = call.text or (call.target if isinstance(each, Bound) else "")
-        names.append(StepName(text, lines[0] if lines else default if not call.because else None))
+        names.append(StepName(_name_of(call), lines[0] if lines else default if not call.because else None))
     return names
+
+
+def _name_of(call: Call) -> str:
+    """A call as the recipe has it; user code with its module."""
+    if not call.is_user:
+        return call.text
+    given = call.text.partition("(")[2]
+    return call.target if given in ("", ")") else f"{call.target}({given}"
 
 
 # -- samples

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from torchvision.transforms import v2 as T
 
+from leaven.formats.finite_json import as_json
 from leaven.formats.target import Target
 from leaven.formats.texts import Text, parts_of
 from leaven.lab.tracing.area import Area, PlaceMap, moved_by
@@ -83,6 +84,7 @@ class Step:
     def __repr__(self) -> str:
         return f"<Step {self.name}: {self.about}{f'; {self.drawn}' if self.drawn else ''}>"
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,

@@ -96,7 +96,7 @@ def trace(
     subject = of if isinstance(of, Subject | Plan) else Subject(of, trust_code=trust_code)
     if isinstance(subject, Subject) and (subject.plan is None or _is_new_input(subject, sample, split)):
         return _of_model(subject.name, subject.model, sample)
-    with opened(subject) as found:
+    with generators_kept(), opened(subject) as found:
         return trace_in(found, sample, split, draws, epoch)
 
 

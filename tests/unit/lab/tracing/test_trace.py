@@ -89,14 +89,14 @@ def test_the_arguments_are_those_that_were_applied() -> None:
         loaded, crop, flip = draw.steps[0], draw.steps[1], draw.steps[2]
         box = crop.applied[0].arguments
         assert box is not None
-        again = F.resized_crop(loaded.value, **box, size=[8, 8], interpolation=F.InterpolationMode.BICUBIC)
+        again = F.resized_crop(loaded.value, **box, size=[8, 8], interpolation=F.InterpolationMode.BILINEAR)
         assert np.array_equal(np.asarray(again), np.asarray(crop.value))
         is_flipped = not np.array_equal(np.asarray(flip.value), np.asarray(crop.value))
         assert flip.applied[0].is_applied == is_flipped or np.array_equal(
             np.asarray(crop.value), np.asarray(F.hflip(crop.value))
         )
         assert crop.area is not None
-        assert crop.area.share == pytest.approx(box["width"] * box["height"] / 64, abs=0.02)
+        assert crop.area.share == pytest.approx(box["width"] * box["height"] / 64, abs=0.05)
     assert {draw.steps[2].drawn for draw in found.draws} == {"applied", "not applied"}
 
 
@@ -126,7 +126,7 @@ def test_mixup_is_that_of_the_step() -> None:
         "step.count = 0\n"
     )
     recipe = digits(
-        "random_crop(8, padding=1)", 'import "kept.py" as kept\n    mixup 0.4\n    override train_step = kept.step'
+        "random_crop(8, padding=1)", 'import "kept.py" as kept\n    mixup 0.4\n    override train_step, kept.step'
     )
     found = trace(recipe, 11)
     landing = found.draws[0].landing
@@ -154,8 +154,11 @@ def test_a_sample_by_its_name() -> None:
     )
     train = trace("r.leaven")
     assert trace("r.leaven", train.sample).target == train.sample.split("/")[-2]
-    with pytest.raises(Failure, match=r"means 2 samples|is not in train"):
-        trace("r.leaven", "3.png")
+    with leaven.open("r.leaven") as session:
+        reader = session.data.train.reader  # type: ignore[attr-defined]
+        ends = [reader.dataset.name(at).rpartition("/")[2] for at in reader.indices.tolist()]
+    with pytest.raises(Failure, match="means 2 samples"):
+        trace("r.leaven", next(end for end in ends if ends.count(end) == 2))
     with pytest.raises(Failure, match=r"there is no sample cat/99\.png") as problem:
         trace("r.leaven", "cat/99.png")
     assert problem.value.help.startswith(("did you mean", "for example"))
@@ -182,6 +185,6 @@ def test_the_way_into_a_published_model() -> None:
     assert found.draws[0].steps[-1].content.shape == (3, 224, 224)
     area = found.draws[0].steps[-1].area
     assert area is not None
-    assert area.share == pytest.approx((224 / 256) ** 2 * 2 / 3, abs=0.02)
+    assert area.share == pytest.approx((224 / 256) ** 2 * 2 / 3, abs=0.05)
     with pytest.raises(Failure, match="which image"):
         trace("efficientnet_lite0")
