@@ -184,7 +184,7 @@ def _batch(sample: DrawnSample, split: Split, epoch: int) -> tuple[tuple[Any, An
     loaded = reader[key]
     if isinstance(loaded, Failure):
         raise loaded
-    inputs, targets, bad = loaded
+    inputs, targets, bad = loaded.inputs, loaded.targets, loaded.bad
     every = [reader.dataset.name(index) for index in key.indices.tolist()]
     place = sum(name not in bad for name in every[: sample.place])
     return (inputs, targets), [name for name in every if name not in bad], place
