@@ -1,8 +1,10 @@
-"""Two models on the same samples: the test in words, and its figures against scipy's."""
+"""Two models on the same samples: the test in words, and its figures against scipy's and statsmodels'."""
 
 import numpy as np
 import pytest
 from scipy.stats import binomtest, bootstrap
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.proportion import proportion_confint
 
 from leaven.lab.comparison.paired import mean_interval, paired, share_interval, shown_p
 
@@ -21,6 +23,7 @@ def test_the_better_model_is_named() -> None:
     assert found.words == "B is better: of 24 samples that only one of them gets right, B gets 19; p = 0.007"
     assert [len(group) for group in (found.only_a, found.only_b, found.both, found.neither)] == [5, 19, 60, 16]
     assert found.p == binomtest(19, 24).pvalue
+    assert found.p == pytest.approx(mcnemar([[60, 5], [19, 16]], exact=True).pvalue)
     assert paired(*errors((5, 1, 0), (19, 0, 1))).better == "A"
 
 
@@ -62,6 +65,8 @@ def test_intervals_are_those_of_scipy() -> None:
     found = mean_interval(values)
     theirs = bootstrap((values,), np.mean, n_resamples=20_000, method="percentile", rng=np.random.default_rng(9))
     assert (found.low, found.high) == pytest.approx(tuple(theirs.confidence_interval), abs=0.02)
+    share = share_interval(131, 180)
+    assert (share.low, share.high) == pytest.approx(proportion_confint(131, 180, method="wilson"))
     share = share_interval(180, 180)
     assert (share.value, share.high) == (1.0, 1.0)
     assert 0.97 < share.low < 0.99  # that all are right does not mean that all will be

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.stats import ttest_ind, ttest_rel
+from statsmodels.stats.weightstats import ttest_ind as welch
 from tests import at_work
 
 from leaven.formats.run_folder import LOCK
@@ -24,13 +25,14 @@ def seeds(*errors: float, first: int = 0) -> dict[int, float]:
     return dict(enumerate(errors, first))
 
 
-def test_figures_are_those_of_scipy() -> None:
+def test_figures_are_those_of_scipy_and_statsmodels() -> None:
     a, b = (0.12, 0.15, 0.11, 0.14), (0.08, 0.12, 0.10, 0.09)
     paired, unpaired = SeedTest(seeds(*a), seeds(*b)), SeedTest(seeds(*a), seeds(*b, first=7))
     assert paired.is_paired
     assert paired.p == pytest.approx(ttest_rel(a, b).pvalue)
     assert not unpaired.is_paired
     assert unpaired.p == pytest.approx(ttest_ind(a, b, equal_var=False).pvalue)
+    assert unpaired.p == pytest.approx(welch(a, b, usevar="unequal")[1])
 
 
 def test_a_better_recipe_is_named_with_the_number_of_seeds() -> None:
