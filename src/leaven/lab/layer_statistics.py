@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,6 +21,7 @@ from torch.utils import _pytree
 
 from leaven.bundle import Bundle
 from leaven.formats.finite_json import as_json
+from leaven.formats.image_folder import image_files
 from leaven.formats.training_record import NOT_COMPUTED, without_nan
 from leaven.lab.comparison.comparing import recipe_layers
 from leaven.lab.comparison.cost import flops_by_layer, probe
@@ -195,8 +197,7 @@ def _inputs(subject: Subject, data: Any, count: int) -> tuple[list[Any], tuple[s
 
 def _given(bundle: Bundle, data: Any) -> Iterator[Any]:
     if isinstance(data, str | os.PathLike) and os.path.isdir(data):
-        files = sorted(os.path.join(place, name) for place, _, names in os.walk(data) for name in names)
-        images = [file for file in files if file.lower().endswith((".jpg", ".jpeg", ".png", ".bmp", ".webp", ".gif"))]
+        images = sorted(image_files(Path(data)))
         if not images:
             raise Failure(f"{os.fspath(data)} has no images in it", "give a folder of images")
         yield from images
@@ -226,8 +227,9 @@ def _activations(
             return
         values = tensor.detach().float()
         finite = values[values.isfinite()].double()
-        row = [finite.numel(), finite.sum(), finite.square().sum(), values.isnan().sum(), values.isinf().sum()]
-        found.setdefault(path, []).append(torch.tensor([float(each) for each in row], dtype=torch.float64))
+        sums = [finite.sum(), finite.square().sum(), values.isnan().sum(), values.isinf().sum()]
+        row = [float(finite.numel()), *(float(each) for each in sums)]
+        found.setdefault(path, []).append(torch.tensor(row, dtype=torch.float64))
         varies.setdefault(path, _Range()).add(values)
 
     with torch.no_grad(), _hooked(model, paths, lambda path: lambda layer, inputs, output: note(path, output)):
