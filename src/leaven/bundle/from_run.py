@@ -25,6 +25,7 @@ from leaven.runtime.failures import USER_FILE, Failure
 from leaven.runtime.model.builder import Change, built, record
 from leaven.runtime.model.masks import has_masks
 from leaven.runtime.run.run import Run
+from leaven.runtime.run.samples import write_samples
 from leaven.techniques.adapters.adapter import adapters_of
 from leaven.terminal import status_line
 
@@ -61,6 +62,7 @@ def save_run(run: Run, model: nn.Module, data: Data, scores: dict[str, float]) -
             if built_by is ways[-1]:
                 raise
             continue
+        write_samples(run, data, file)
         first, *_ = candidates(data.example)
         run.announce(file, trust_code=isinstance(built_by, Own | Changed), example=first.example.typed)
         return

@@ -9,6 +9,7 @@
         training.jsonl    every step
         scores.json       the final scores           model.bundle the model
         curves.png        losses and metrics, where matplotlib is installed
+        samples.parquet   each sample, with what the model says of it (`sample_table.py`), where pyarrow is installed
 
 Both halves write into it: the compiler what is to be run, the runtime the results. Whatever can't be written is an
 `OSError`; how that is told is left to them.
@@ -39,6 +40,7 @@ LAST = "last.ckpt"
 BEST = "best.ckpt"
 BUNDLE = "model.bundle"
 CURVES = "curves.png"
+SAMPLES = "samples.parquet"
 QUICK = "_quick"  # ends the name of a folder whose run saw two batches only
 COMMAND = "LEAVEN_COMMAND"  # the environment variable by which a program knows what was typed to start it
 REPORT = "LEAVEN_REPORT"  # that with the file to which a program writes the report of its failure

@@ -26,7 +26,7 @@ from leaven.terminal.table import aligned
 from leaven.terminal.visible import visible, visible_lines
 
 TOGETHER = Path(__file__).parents[1] / "runtime" / "trials" / "together.py"
-_OF_THE_BEST = (run_folder.SCORES, run_folder.METRICS, run_folder.CURVES, run_folder.BUNDLE)
+_OF_THE_BEST = (run_folder.SCORES, run_folder.METRICS, run_folder.CURVES, run_folder.SAMPLES, run_folder.BUNDLE)
 
 
 def run_sweep(folder: Path, called: str) -> None:

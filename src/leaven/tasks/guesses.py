@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, distributed
 from torchmetrics import Metric
 
+from leaven.runtime.run.samples import joined
 from leaven.tasks.reports import percent
 from leaven.terminal.score_text import score_text
 
@@ -272,10 +273,16 @@ class Judged:
     split: str
     pairs: list[tuple[Tensor, Tensor]] = field(default_factory=list)
     scores: Mapping[str, float] = field(default_factory=dict)
+    own_columns: Mapping[str, Any] = field(default_factory=dict)  # of this process
 
     def add(self, outputs: Any, targets: Any) -> None:
         predicted, actual = self.guess.compared(outputs, targets)
         self.pairs.append((predicted.cpu(), actual.cpu()))
+
+    def columns(self) -> dict[str, Any]:
+        """What was measured of each sample; several processes ask together."""
+        shares = of_all_processes([self.own_columns])
+        return joined(shares) if all(shares) else {}
 
     def caveats(self) -> tuple[str, ...]:
         """The lines about the model that its user must know; several processes ask together."""

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol
 
+import numpy as np
 from PIL import Image
 from torch import Tensor, nn
 
@@ -15,6 +16,8 @@ from leaven.runtime.data.samples import Samples
 from leaven.tasks.reports import finite, percent
 from leaven.tasks.scored import OutputScore
 from leaven.terminal.score_text import score_text
+
+MOST_NUMBERS = 5_000_000  # that are kept of all samples together, such as their probabilities
 
 
 @dataclass(frozen=True)
@@ -164,6 +167,16 @@ class Evaluation(ABC):
     def error(self, at: int) -> float:
         """How wrong the prediction for one input is: 0 or 1, or by how much if such errors are graded."""
         return 0.0 if self.case(at).is_right else 1.0
+
+    def columns(self) -> dict[str, Any]:
+        """What was measured of each input, as columns of the record of samples (`formats/sample_table.py`)."""
+        cases = [self.case(at) for at in range(self.count)]
+        return {
+            "file": [case.file for case in cases],
+            "label": [case.actual for case in cases],
+            "prediction": [case.predicted for case in cases],
+            "error": np.array([self.error(case.at) for case in cases]),
+        }
 
     @abstractmethod
     def details(self) -> dict[str, Any]:

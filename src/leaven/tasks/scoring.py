@@ -1,11 +1,12 @@
 """How a model is measured during training, whatever its task: the loss and the metrics over one split."""
 
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.utils import _pytree
@@ -18,6 +19,7 @@ from leaven.runtime.run.placed_model import whole
 from leaven.runtime.run.run import Run
 from leaven.tasks.guesses import Guess, Judged
 from leaven.tasks.probes import Predictions, Probes
+from leaven.tasks.protocol import Tally
 
 Metrics = Mapping[str, Metric]
 Criterion = Callable[[Tensor, Tensor], Tensor]
@@ -60,13 +62,54 @@ class Judgement:
     """How a task measures: what its metrics compare, and the guess that a model is compared with.
 
     `measured` turns the outputs and targets of the loss into those of the metrics, which add up 64-bit numbers where
-    `is_exact`. `expected` are warnings of metrics that say nothing new.
+    `is_exact`. `expected` are warnings of metrics that say nothing new. A `tally` measures each sample, for the record
+    of the run; None where that takes the images before the transforms.
     """
 
     guess: Guess
     measured: Measured = unchanged
     is_exact: bool = False
     expected: str = ""
+    tally: Callable[[], Tally] | None = None
+
+
+class EachSample:
+    """Measures each sample while a split is measured, as the task does in an evaluation of its own."""
+
+    def __init__(self, tally: Tally | None) -> None:
+        self._tally = tally
+        self._brightness: list[Tensor] = []
+        self._count = 0
+
+    def add(self, inputs: Any, outputs: Any, targets: Any) -> None:
+        """Add a batch. Where the user's code has outputs or targets of another form, nothing is recorded."""
+        if self._tally is None:
+            return
+        try:
+            self._tally.add(_moved(outputs, torch.device("cpu")), targets.tolist(), [""] * len(targets))
+        except (AttributeError, TypeError, ValueError, RuntimeError, IndexError):
+            self._tally = None
+            return
+        self._count += len(targets)
+        self._brightness += brightness(inputs)
+
+    def columns(self, order: Sequence[int] | None, *, is_cut: bool) -> dict[str, Any]:
+        """The columns of the record; empty where samples can't be told apart."""
+        if self._tally is None or order is None or not self._count:
+            return {}
+        if len(order) != self._count and not (is_cut and self._count < len(order)):
+            return {}
+        columns = self._tally.result(()).columns()
+        del columns["file"]  # which the dataset has
+        if sum(map(len, self._brightness)) == self._count:
+            columns["brightness"] = torch.cat(self._brightness).numpy()
+        return {"index": np.asarray(order[: self._count], dtype=np.int64), **columns}
+
+
+def brightness(inputs: Any) -> list[Tensor]:
+    """The mean of each tensor of a batch of images; nothing of other inputs."""
+    is_image = isinstance(inputs, Tensor) and inputs.ndim == 4
+    return [inputs.float().mean(dim=(1, 2, 3)).cpu()] if is_image else []
 
 
 @dataclass(frozen=True)
@@ -108,6 +151,7 @@ class Evaluate:
                 metric.set_dtype(torch.float64)
         judged = Judged(judgement.guess, metrics, run.scores.monitor, split.name)
         probes = Probes(run, split, self.predictions)
+        each = EachSample(judgement.tally() if judgement.tally is not None else None)
         with evaluating(model), whole(model), run.evaluation_bar(split) as bar:
             batches = split.batches(0, rank=fabric.global_rank, world=fabric.world_size)
             for at, batch in enumerate(islice(batches, QUICK_BATCHES if run.is_quick else None)):
@@ -122,6 +166,7 @@ class Evaluate:
                     metric.update(*compared)
                 judged.add(outputs, targets)
                 probes.add(at, outputs, len(targets))
+                each.add(images, outputs, targets)
                 bar.advance()
                 run.stop_if_asked()
         scores: dict[str, float] = {}
@@ -133,6 +178,7 @@ class Evaluate:
                 several = computed if isinstance(computed, Mapping) else {name: computed}
                 scores |= {str(key): float(value) for key, value in several.items()}
         judged.scores = scores
+        judged.own_columns = each.columns(split.order(fabric.global_rank, fabric.world_size), is_cut=run.is_quick)
         run.scores.judged[split.name] = judged
         run.scores.probes = probes.samples
         if criterion is not None:

@@ -222,6 +222,10 @@ class Batches(Protocol):
 
     def __len__(self) -> int: ...
 
+    def order(self, rank: int = 0, world: int = 1) -> Sequence[int] | None:
+        """The indices in the dataset of the samples that one of so many processes measures, in this order; None where
+        samples have none. Those that were skipped are left out."""
+
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
     ) -> Iterator[tuple[Any, Any]]:
@@ -316,6 +320,11 @@ class IndexedSplit:
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
     ) -> Iterator[tuple[Any, Any]]:
         return self.read(self.keys(epoch, rank, world, shuffle=shuffle)[first:])
+
+    def order(self, rank: int = 0, world: int = 1) -> Sequence[int] | None:
+        name, skipped = self.reader.dataset.name, self._skipped
+        indices = [index for key in self.keys(0, rank, world, shuffle=False) for index in key.indices.tolist()]
+        return [index for index in indices if name(index) not in skipped] if skipped else indices
 
     def keys(self, epoch: int, rank: int = 0, world: int = 1, *, shuffle: bool = True) -> list[BatchKey]:
         """The keys of the batches of an epoch, for one of so many processes."""

@@ -61,6 +61,9 @@ class StreamSplit:
         epoch = epoch if self.name == "train" else 0
         return islice(self._load(epoch=epoch, rank=rank, world=world), first, None)
 
+    def order(self, rank: int = 0, world: int = 1) -> None:
+        """Samples of a stream have no index."""
+
     @property
     def transform(self) -> Transform:
         return self._reader.transform

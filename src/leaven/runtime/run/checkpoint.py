@@ -12,6 +12,7 @@ from leaven.runtime.run.layer_watch import LayerWatch
 from leaven.runtime.run.loop import Loop
 from leaven.runtime.run.placement import Stateful
 from leaven.runtime.run.plain_state import lost_state_lines
+from leaven.runtime.run.samples import as_tensors
 from leaven.runtime.trials.group import WRITE_EVERY
 from leaven.runtime.trials.shared import shared_weights
 
@@ -121,7 +122,11 @@ def keep_weights(phase: "Phase", *, is_needed: bool) -> None:
     if phase.can_be_best and loop.is_best(score, loss):
         run.scores.best_epochs[phase.name] = loop.epoch + 1
         if run.checkpoint.keep != "last" or is_needed:
-            weights = {"model": phase.measured.state_dict(), "caveats": list(run.scores.caveats("val"))}
+            weights = {
+                "model": phase.measured.state_dict(),
+                "caveats": list(run.scores.caveats("val")),
+                "samples": as_tensors(run.scores.columns("val")),
+            }
             run.folder.write_best({**kept, **weights}, shared_weights(phase.model))
         run.fabric.barrier()
     if run.checkpoint.keep == "all":

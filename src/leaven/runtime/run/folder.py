@@ -9,7 +9,7 @@ import json
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,7 @@ class SavedWeights:
     weights: Mapping[str, Any] | None = None
     epoch: int | None = None
     caveats: tuple[str, ...] = ()  # about a model that learned nothing
+    samples: Mapping[str, Any] = field(default_factory=dict)  # of validation, as they were measured with the weights
 
 
 class RunFolder:
@@ -104,7 +105,8 @@ class RunFolder:
             return SavedWeights(left, name)
         if "phase" not in found:
             raise Failure(f"{self.path / name} is not a checkpoint of a run")
-        return SavedWeights(found["phase"], name, found["model"], found["epoch"], tuple(found.get("caveats", ())))
+        caveats = tuple(found.get("caveats", ()))
+        return SavedWeights(found["phase"], name, found["model"], found["epoch"], caveats, found.get("samples", {}))
 
     def best_of(self, phase: int) -> SavedWeights | None:
         """The best weights, if they are of that phase."""

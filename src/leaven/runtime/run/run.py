@@ -40,6 +40,7 @@ from leaven.runtime.run.phase import Phase
 from leaven.runtime.run.plain_state import PlainState
 from leaven.runtime.run.rank_watch import RANKS
 from leaven.runtime.run.record import record_data, record_start
+from leaven.runtime.run.samples import Columns, as_arrays
 from leaven.runtime.run.scores import Scores
 from leaven.runtime.run.stopping import StopSignal
 from leaven.runtime.run.training_record import TrainingRecord
@@ -96,6 +97,7 @@ class Run:
         self.plain_state = PlainState()
         self.chosen: ChosenEpoch | None = None  # of which the final weights are
         self.caveats: tuple[str, ...] = ()  # about a model that learned nothing
+        self.samples: dict[str, Columns] = {}  # of each split, as the final weights were measured on them
         self.phases = 0  # that have begun
         self.last_phase: Phase | None = None
         self.is_trained = False  # whether the final weights are known
@@ -229,6 +231,7 @@ class Run:
         apply_masks(model)
         self.is_trained = True
         self.caveats = found.caveats if found is not None else self.scores.caveats("val")
+        self.samples["val"] = as_arrays(found.samples) if found is not None else self.scores.columns("val")
         self.chosen = chosen_epoch(name, loop, self.scores.rows, found)
         number = self.chosen.epoch.number if self.chosen is not None else None
         if self.ending.trains:
@@ -286,6 +289,7 @@ class Run:
         self.folder.write_scores(self.final_scores(scores))
         self.scores.log(scores)
         self.scores.close()
+        self.samples["test"] = self.scores.columns("test")
         self.print(f"\n{progress.final_table(self.scores.rows, self.scores.best_epochs, scores)}")
         if scores:
             self.caveats = self.scores.caveats("test")

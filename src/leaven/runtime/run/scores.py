@@ -12,6 +12,8 @@ class Judged(Protocol):
 
     def caveats(self) -> tuple[str, ...]: ...
 
+    def columns(self) -> dict[str, Any]: ...
+
 
 class Scores:
     """`rows` has the scores of every epoch, `best_epochs` the number of the best one by phase. `monitor` names the
@@ -61,3 +63,7 @@ class Scores:
     def caveats(self, split: str) -> tuple[str, ...]:
         """What the last evaluation of a split says about a model that is no better than a guess."""
         return self.judged[split].caveats() if split in self.judged else ()
+
+    def columns(self, split: str) -> dict[str, Any]:
+        """What the last evaluation of a split measured of each sample; empty where that is not known."""
+        return self.judged[split].columns() if split in self.judged else {}

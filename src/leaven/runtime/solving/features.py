@@ -76,6 +76,9 @@ class Features:
     def __len__(self) -> int:
         return len(self.targets)
 
+    def order(self, rank: int = 0, world: int = 1) -> None:
+        """Not known: the shares of several processes were put together."""
+
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True
     ) -> Iterator[tuple[Tensor, Tensor]]:

@@ -1,6 +1,6 @@
 """A split whose batches come with stored outputs, in the order and with the targets that they would have anyway."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -47,6 +47,9 @@ class StoredSplit:
 
     def part(self, batch: int, rank: int, world: int) -> float:
         return self.original.part(batch, rank, world)
+
+    def order(self, rank: int = 0, world: int = 1) -> Sequence[int] | None:
+        return self.original.order(rank, world)
 
     def batches(
         self, epoch: int, *, first: int = 0, rank: int = 0, world: int = 1, shuffle: bool = True

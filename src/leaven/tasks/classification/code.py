@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ __all__ = [
 
 
 evaluate = Evaluate(
-    lambda target: Judgement(MostFrequentClass(target.names)), predictions
+    lambda target: Judgement(MostFrequentClass(target.names), tally=partial(Tally, target)), predictions
 )  # {"val.loss": 0.2, "val.accuracy": 0.95}
 
 

@@ -12,7 +12,7 @@ from leaven.pictures.confusion import draw_confusion
 from leaven.tasks import protocol
 from leaven.tasks.classification.target import Classes
 from leaven.tasks.guesses import one_class, shown
-from leaven.tasks.protocol import Case, Plot, Table
+from leaven.tasks.protocol import MOST_NUMBERS, Case, Plot, Table
 from leaven.tasks.reports import aligned, percent, score_rows, table_lines
 from leaven.terminal.visible import visible
 
@@ -46,6 +46,7 @@ class Evaluation(protocol.Evaluation):
     scores: dict[str, float]
     confusion: np.ndarray
     samples: tuple[Sample, ...] = ()
+    probabilities: np.ndarray | None = None  # of each class; None where these are too many numbers
 
     @property
     def accuracy(self) -> float:
@@ -138,6 +139,19 @@ class Evaluation(protocol.Evaluation):
             if not one.is_right
         ]
 
+    def columns(self) -> dict[str, Any]:
+        likely = np.array([one.actual_confidence for one in self.samples])
+        found = {
+            "file": [one.file for one in self.samples],
+            "label": [self.classes[one.actual] for one in self.samples],
+            "prediction": [self.classes[one.predicted] for one in self.samples],
+            "confidence": np.array([one.confidence for one in self.samples]),
+            "label_confidence": likely,
+            "error": np.array([float(not one.is_right) for one in self.samples]),
+            "loss": -np.log(np.clip(likely, np.finfo(float).tiny, 1)),
+        }
+        return found if self.probabilities is None else {**found, "probabilities": self.probabilities}
+
     def details(self) -> dict[str, Any]:
         pairs = [{"actual": true, "predicted": predicted, "count": count} for true, predicted, count in self.confused()]
         wrong = [
@@ -163,6 +177,7 @@ class Tally:
         self.target = target
         self.confusion: np.ndarray = np.zeros((len(target.names), len(target.names)), dtype=np.int64)
         self.samples: list[Sample] = []
+        self.shares: list[np.ndarray] = []
         self.loss = 0.0
         self.near = 0
 
@@ -172,6 +187,8 @@ class Tally:
         predicted = outputs.argmax(dim=1)
         np.add.at(self.confusion, (labels.numpy(), predicted.numpy()), 1)
         shares = outputs.double().softmax(dim=1)
+        if len(self.samples) * len(self.target.names) <= MOST_NUMBERS:
+            self.shares.append(shares.float().numpy())
         likely = (shares.gather(1, at[:, None]).squeeze(1).tolist() for at in (predicted, labels))
         self.samples += map(Sample, names, values, predicted.tolist(), *likely)
         top = outputs.topk(min(TOP, outputs.shape[1]), dim=1).indices
@@ -181,7 +198,9 @@ class Tally:
         total = int(self.confusion.sum())
         top = {f"top{TOP}": self.near / total} if len(self.confusion) > TOP else {}
         scores = {"accuracy": float(self.confusion.trace() / total), **top, "loss": self.loss / total}
-        return Evaluation(self.target.names, scores, self.confusion, tuple(self.samples), skipped=skipped)
+        shares = np.concatenate(self.shares)
+        kept = shares if len(shares) == len(self.samples) else None
+        return Evaluation(self.target.names, scores, self.confusion, tuple(self.samples), kept, skipped=skipped)
 
 
 def _matrix(classes: Sequence[str], confusion: np.ndarray) -> str:

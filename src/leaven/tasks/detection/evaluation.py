@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
@@ -33,6 +34,7 @@ class Sample:
     actual: Objects  # in pixels
     missed: int
     wrong: int
+    confidence: float  # in the most certain object that is wrongly found; NaN where there is none
     names: tuple[str, ...]
 
     @property
@@ -102,6 +104,15 @@ class Evaluation(protocol.Evaluation):
         sample = self.samples[at]
         row = sample.row()
         return Case(at, sample.file, row["actual"], row["predicted"], sample.note, sample.is_right, sample.drawn)
+
+    def columns(self) -> dict[str, Any]:
+        counts = {"missed": [one.missed for one in self.samples], "wrong": [one.wrong for one in self.samples]}
+        confidence = np.array([one.confidence for one in self.samples])
+        return {
+            **super().columns(),
+            "confidence": confidence,
+            **{name: np.array(each) for name, each in counts.items()},
+        }
 
     def details(self) -> dict[str, Any]:
         return {"categories": list(self.categories), "per_category": self.per_category, "wrong": self.wrong()}
@@ -173,7 +184,7 @@ def _sample(name: str, found: Prediction, actual: Objects, names: tuple[str, ...
     """Objects are found if a box of their category overlaps theirs by half; each box finds one object, the most certain
     first."""
     there = [one for one in actual.each if not one.is_crowd]
-    left, wrong = set(range(len(there))), 0
+    left, wrong = set(range(len(there))), list[float]()
     pair = ([one.box for one in found], [one.box for one in there])
     overlaps = box_iou(*(torch.tensor(boxes, dtype=torch.float64).reshape(-1, 4) for boxes in pair)).numpy()
     for at, one in enumerate(found):
@@ -181,5 +192,5 @@ def _sample(name: str, found: Prediction, actual: Objects, names: tuple[str, ...
         if fits:
             left.remove(max(fits, key=lambda other, at=at: overlaps[at, other]))  # type: ignore[misc]
         else:
-            wrong += 1
-    return Sample(name, found, actual, len(left), wrong, names)
+            wrong.append(one.score)
+    return Sample(name, found, actual, len(left), len(wrong), max(wrong, default=math.nan), names)

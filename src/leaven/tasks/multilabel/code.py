@@ -23,7 +23,8 @@ __all__ = [
 def _judgement(target: LabelSet) -> Judgement:
     # a label that does not occur in the split has no score, and is left out of the mean
     expected = r"Average precision score for one or more classes|No positive samples"
-    return Judgement(LabelFrequencies(target.names), partial(measured, target=target), expected=expected)
+    judged = partial(measured, target=target)
+    return Judgement(LabelFrequencies(target.names), judged, expected=expected, tally=partial(Tally, target))
 
 
 evaluate = Evaluate(_judgement, predictions)  # {"val.loss": 0.3, "val.f1": 0.8}

@@ -14,7 +14,7 @@ from leaven.tasks import protocol
 from leaven.tasks.guesses import same_labels
 from leaven.tasks.multilabel.prediction import THRESHOLD
 from leaven.tasks.multilabel.target import LabelSet
-from leaven.tasks.protocol import Case, Plot, Table
+from leaven.tasks.protocol import MOST_NUMBERS, Case, Plot, Table
 from leaven.tasks.reports import percent, score_rows, table_lines
 
 _HEADS = ("precision", "recall", "f1", "average_precision")
@@ -120,6 +120,25 @@ class Evaluation(protocol.Evaluation):
         ]
         actual, predicted = (", ".join(labels[key]) or "no label" for key in ("actual", "predicted"))
         return Case(at, labels["file"], actual, predicted, ", ".join(shares), not shares)
+
+    def columns(self) -> dict[str, Any]:
+        """The confidence is that in the most certain label that is wrong, or in the least certain one where all are
+        right."""
+        certain = np.maximum(self.probabilities, 1 - self.probabilities)
+        is_wrong = self.predicted != self.actual
+        worst = np.where(is_wrong, certain, 0).max(axis=1)
+        likely = np.clip(np.where(self.actual, self.probabilities, 1 - self.probabilities), 1e-12, 1)
+        found = {
+            "file": list(self.files),
+            "label": [self.separator.join(compress(self.names, row)) for row in self.actual],
+            "prediction": [self.separator.join(compress(self.names, row)) for row in self.predicted],
+            "confidence": np.where(is_wrong.any(axis=1), worst, certain.min(axis=1)),
+            "error": is_wrong.any(axis=1).astype(np.float64),
+            "loss": -np.log(likely).mean(axis=1),
+        }
+        if self.probabilities.size > MOST_NUMBERS:
+            return found
+        return {**found, "probabilities": self.probabilities.astype(np.float32), "labels": self.actual}
 
     def details(self) -> dict[str, Any]:
         return {"labels": list(self.names), "per_label": self.per_label, "wrong": self._wrong()}

@@ -24,7 +24,7 @@ __all__ = [
 
 def _judgement(target: Quantities) -> Judgement:
     in_own_units = partial(measured, target=target)
-    return Judgement(TrainingMean(in_own_units), in_own_units, is_exact=True)
+    return Judgement(TrainingMean(in_own_units), in_own_units, is_exact=True, tally=partial(Tally, target))
 
 
 evaluate = Evaluate(

@@ -107,6 +107,9 @@ class Evaluation(protocol.Evaluation):
         apart, spread = np.abs(self.predicted[at] - self.actual[at]), self.actual.std(axis=0)
         return float(apart[0] if len(apart) == 1 else (apart / np.where(spread > 0, spread, 1)).mean())
 
+    def columns(self) -> dict[str, Any]:
+        return {**super().columns(), "numbers": self.predicted, "actual": self.actual}
+
     def _text(self, numbers: np.ndarray) -> str:
         """Numbers with their names, one to a line; a single one alone."""
         shown = [digits(number, std) for number, (_, std) in zip(numbers, self.target.scales, strict=True)]

@@ -112,6 +112,9 @@ class Evaluation(protocol.Evaluation):
         iou = self.images[at].iou
         return 0.0 if math.isnan(iou) else 1 - iou
 
+    def columns(self) -> dict[str, Any]:
+        return {**super().columns(), "iou": np.array([image.iou for image in self.images])}
+
     def wrong(self) -> list[dict[str, str]]:
         """All images: hardly any is right in every pixel."""
         return [{"file": one.file, "iou": f"{one.iou:.6f}"} for one in self._worst_images()]
