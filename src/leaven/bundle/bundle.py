@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from leaven.bundle.asking import UNFIT, ask, prepare
 from leaven.bundle.card import needs_trust
-from leaven.bundle.evaluation import evaluate
+from leaven.bundle.evaluation import Evaluated, evaluate
 from leaven.bundle.export import Format, export
 from leaven.bundle.golden import Steps
 from leaven.bundle.inputs.protocol import Measured, SplitName, name_of
@@ -181,11 +181,23 @@ class Bundle:
         columns = (label,) if isinstance(label, str) else tuple(label)
         measured = Measured(data, split, image, text_columns(text), columns, root, on_bad_file)
         workers = 0 if needs_trust(self.manifest) else workers
-        evaluation, image_at = evaluate(self, measured, batch=batch, workers=workers, shows_progress=shows_progress)
+        found = evaluate(self, measured, batch=batch, workers=workers, shows_progress=shows_progress)
+        evaluation = found.evaluation
         if html is not None:
             about = f"{self.task}, {self.target.brief}; {evaluation.count:,} {self.manifest.takes.noun}s"
-            write_text(Path(html), page(str(self.path), about, evaluation, image_at, self.scores))
+
+            def shown(at: int) -> Any:
+                return self.manifest.takes.shown(found.items.load(found.indices[at]))
+
+            write_text(Path(html), page(str(self.path), about, evaluation, shown, self.scores))
         return evaluation
+
+    def evaluated(
+        self, data: Any, *, split: SplitName | None = None, batch: int = BATCH, shows_progress: bool = False
+    ) -> Evaluated:
+        """What `evaluate` measures, with the samples that were measured and what the head of the model got for them."""
+        measured = Measured(data, split, None, (), (), None)
+        return evaluate(self, measured, batch=batch, workers=0, shows_progress=shows_progress, keeps_features=True)
 
     def export(
         self, to: Format, file: str | os.PathLike[str] | None = None, *, size: int | tuple[int, int] | None = None

@@ -6,13 +6,14 @@ what is counted, and how it is reported, by the task.
 
 import os
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 from torch.utils import _pytree
 
@@ -30,17 +31,38 @@ from leaven.runtime.data.places import Place
 from leaven.runtime.data.samples import Samples
 from leaven.runtime.data.splits import EMPTY, SplitIndices
 from leaven.runtime.failures import Failure
+from leaven.runtime.model.head_inputs import head_inputs
 from leaven.runtime.run.progress import Bar
-from leaven.tasks.protocol import Evaluation
 
 if TYPE_CHECKING:
     from leaven.bundle.bundle import Bundle
 
 
+@dataclass(frozen=True)
+class Evaluated:
+    """How well a model does on some samples of a dataset; their indices are in the order of measuring.
+
+    `brightness` is the mean of each image as the model gets it, and `features` are what its head gets; None where there
+    are none.
+    """
+
+    evaluation: Any
+    items: Dataset
+    indices: list[int]
+    brightness: np.ndarray | None
+    features: np.ndarray | None
+
+
 def evaluate(
-    bundle: "Bundle", measured: Measured, *, batch: int, workers: int | Literal["auto"], shows_progress: bool
-) -> tuple[Evaluation, Callable[[int], Any]]:
-    """Run the model on every sample of the data, and add up; also what a page shows of each, in that order."""
+    bundle: "Bundle",
+    measured: Measured,
+    *,
+    batch: int,
+    workers: int | Literal["auto"],
+    shows_progress: bool,
+    keeps_features: bool = False,
+) -> Evaluated:
+    """Run the model on every sample of the data, and add up."""
     manifest, steps = bundle.manifest, bundle.preprocess
     items = _labelled(measured, manifest)
     values = items.values
@@ -63,13 +85,22 @@ def evaluate(
         seed=None,
         samples=_Placed(samples),
     )
-    tally, order = task.Tally(manifest.target), []
+    tally, order = task.Tally(manifest.target), list[int]()
+    bright, features = list[Tensor](), list[Tensor | None]()
     title = "evaluating" if split == "all" else f"evaluating {split}"
-    with closing(gathered), Bar(title, len(gathered.test), is_shown=shows_progress) as bar:
+    with (
+        closing(gathered),
+        head_inputs(bundle.model) if keeps_features else nullcontext() as heads,
+        Bar(title, len(gathered.test), is_shown=shows_progress) as bar,
+    ):
         for inputs, (indices, places) in gathered.test.batches(0):
             outputs = _outputs(bundle.model, inputs, places, samples)
             tally.add(outputs, [values[i] for i in indices], [items.name(i) for i in indices])
             order += indices
+            bright += [
+                image.mean()[None] for image in inputs if isinstance(image, Tensor) and image.is_floating_point()
+            ]
+            features.append(None if heads is None else heads.take(outputs))
             bar.advance(len(indices))
     noun = manifest.takes.noun
     if not order:
@@ -77,7 +108,15 @@ def evaluate(
     result: Any = tally.result(gathered.skipped)
     if hasattr(result, "inputs"):  # of a task whose report names them
         result = replace(result, inputs=f"{noun}s")
-    return result, lambda at: manifest.takes.shown(items.load(order[at]))
+    is_all = len(bright) == len(order)
+    found = [one for one in features if one is not None]
+    return Evaluated(
+        result,
+        items,
+        order,
+        torch.cat(bright).float().numpy() if is_all else None,
+        torch.cat(found).numpy() if len(found) == len(features) else None,
+    )
 
 
 def _outputs(model: nn.Module, inputs: Sequence[Any], places: Sequence[Place], samples: Samples) -> Any:

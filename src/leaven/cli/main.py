@@ -61,6 +61,7 @@ _COMMANDS = {  # where each is, and what the list of commands says of it
     "predict": ("bundle:predict", "Predict with a trained model."),
     "tinker": ("tinker:tinker", "Change a photo or a text, and see what a model answers."),
     "why": ("why:why", "Show which pixels or words an answer rests on."),
+    "errors": ("errors:errors", "Show the mistakes of a model, and what they have in common."),
     "compare": ("compare:compare", "Compare two runs, models or recipes."),
     "lab": ("lab:lab", "Serve questions to models, runs and recipes over HTTP."),
     "evaluate": ("bundle:evaluate", "Evaluate a trained model on labelled images or texts."),

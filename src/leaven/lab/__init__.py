@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from leaven.lab.recorded_training import new_rows as new_rows
     from leaven.lab.recorded_training import training as training
     from leaven.lab.tracing.trace import trace as trace
+    from leaven.lab.mistakes.errors import errors as errors
+    from leaven.lab.mistakes.samples import samples as samples
 
 _NAMES = {
     "Inspector": "leaven.lab.inspector",
@@ -26,13 +28,15 @@ _NAMES = {
     "attribute": "leaven.lab.attribution",
     "compare": "leaven.lab.comparison.comparing",
     "edit": "leaven.lab.edits.edited",
+    "errors": "leaven.lab.mistakes.errors",
     "new_rows": "leaven.lab.recorded_training",
     "occlusion": "leaven.lab.attribution",
     "predictions": "leaven.lab.answers",
-    "statistics": "leaven.lab.layer_statistics",
-    "training": "leaven.lab.recorded_training",
+    "samples": "leaven.lab.mistakes.samples",
     "smallest_flip": "leaven.lab.curves",
+    "statistics": "leaven.lab.layer_statistics",
     "trace": "leaven.lab.tracing.trace",
+    "training": "leaven.lab.recorded_training",
     "vary": "leaven.lab.curves",
 }
 

@@ -61,17 +61,17 @@ def write_samples(run: "Run", data: Data, model: Path) -> None:
     parts = [{**described(dataset, split, columns["index"]), **columns} for split, columns in measured.items()]
     if len(trained := data.split.train):
         parts.append({**described(dataset, "train", trained), "label": labels(dataset, trained)})
-    facts = facts_of(dataset, model, run.folder.lock.get("data"))
+    facts = facts_of(dataset, file_digests([str(model)])[0].hex(), run.folder.lock.get("data"))
     write_whole(run.folder.path / SAMPLES, lambda beside: sample_table.write(beside, parts, facts))
 
 
-def facts_of(dataset: Dataset, model: Path, data: Any) -> dict[str, Any]:
-    """What holds for all samples: of which model and which data they are."""
+def facts_of(dataset: Dataset, model: str, data: Any) -> dict[str, Any]:
+    """What holds for all samples; `model` is the hash of its file."""
     target = dataset.target
     return {
         "kind": target.kind,
         "outputs": list(target.names),
-        "model": file_digests([str(model)])[0].hex(),
+        "model": model,
         "data": data,
         "start": getattr(dataset.load, "start", os.getcwd()),  # of relative paths
     }
