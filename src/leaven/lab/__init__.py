@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from leaven.lab.inspector import Inspector as Inspector
     from leaven.lab.journal import Journal as Journal
     from leaven.lab.layer_statistics import statistics as statistics
+    from leaven.lab.mistakes.errors import errors as errors
+    from leaven.lab.mistakes.samples import samples as samples
     from leaven.lab.recorded_training import new_rows as new_rows
     from leaven.lab.recorded_training import training as training
     from leaven.lab.tracing.trace import trace as trace
-    from leaven.lab.mistakes.errors import errors as errors
-    from leaven.lab.mistakes.samples import samples as samples
 
 _NAMES = {
     "Inspector": "leaven.lab.inspector",

@@ -222,6 +222,7 @@ class Task(Protocol):
     """The module of a task. Its functions take the task's own target."""
 
     Samples: type[Samples]  # how its samples are transformed and made into batches
+    Evaluation: type[Evaluation]  # what its tally adds up to
 
     def read_target(self, data: Any) -> Target:
         """The target from what its `to_json` wrote; a ValueError where it can't be read."""

@@ -1,7 +1,7 @@
 """Models measured on labelled samples: scores, and the error of each sample, by which two models are paired."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,8 +10,9 @@ import numpy as np
 from leaven.bundle import Bundle
 from leaven.bundle.inputs.protocol import SplitName
 from leaven.formats.finite_json import as_json
-from leaven.formats.run_folder import LOCK, read_json
+from leaven.formats.run_folder import LOCK, SCORES, read_json
 from leaven.lab.comparison.paired import Interval, Paired, mean_interval, paired, share_interval
+from leaven.lab.mistakes.samples import Samples, recorded
 from leaven.lab.subject import Subject
 from leaven.runtime.data.datasets import Dataset
 from leaven.runtime.failures import Failure
@@ -74,29 +75,58 @@ def measured_pair(a: Subject, b: Subject, data: Any, split: SplitName | None) ->
 
 
 def of_run(subject: Subject, split: SplitName | None = None) -> Measured:
-    """The model of a run on the data that the run did not train on."""
+    """The model of a run on the data that the run did not train on: what it recorded, if that still holds."""
     assert subject.run is not None
+    record = recorded(subject.run)
     with subject.data() as dataset:
-        return measured(subject.model, dataset, split, _identity(dataset, split, subject))
+        identity, chosen = _identity(dataset, split, subject), _chosen(dataset, split)
+        if isinstance(record, Samples) and any(record.is_measured & (np.array(record.splits) == chosen)):
+            return _recorded(subject, record, dataset, chosen, identity)
+        return measured(subject.model, dataset, split, identity)
+
+
+def _recorded(subject: Subject, record: Samples, dataset: Dataset, split: str, identity: object) -> Measured:
+    """What the run itself measured."""
+    assert subject.run is not None
+    rows = np.flatnonzero(record.is_measured & (np.array(record.splits) == split))
+    names = [dataset.name(int(index)) for index in record.numbers("index")[rows]]
+    written = read_json(subject.run / SCORES)
+    scores = {name.removeprefix(f"{split}."): value for name, value in written.items() if name.startswith(f"{split}.")}
+    if not np.isnan(loss := record.numbers("loss")[rows]).any():
+        scores["loss"] = float(loss.mean())
+    errors = _named(names, record.numbers("error")[rows].tolist())
+    task, noun = subject.model.manifest.task, f"{subject.model.manifest.takes.noun}s"
+    return Measured(subject.model.task, scores, errors, task.Evaluation.graded_by, noun, identity)
 
 
 def measured(model: Bundle, data: Any, split: SplitName | None, identity: object) -> Measured:
     """A model on labelled data; by default on its test split."""
     evaluation = model.evaluate(data, split=split)
-    seen: Counter[str] = Counter()
-    errors = {}
-    for at in range(evaluation.count):
-        name = evaluation.case(at).file
-        seen[name] += 1
-        errors[name if seen[name] == 1 else f"{name} ({seen[name]})"] = evaluation.error(at)
+    places = range(evaluation.count)
+    errors = _named([evaluation.case(at).file for at in places], [evaluation.error(at) for at in places])
     noun = f"{model.manifest.takes.noun}s"
     return Measured(model.task, evaluation.scores, errors, evaluation.graded_by, noun, identity)
+
+
+def _named(names: Sequence[str], errors: Sequence[float]) -> dict[str, float]:
+    """The error of each sample by its name; further ones of the same name are numbered."""
+    seen: Counter[str] = Counter()
+    found = {}
+    for name, error in zip(names, errors, strict=True):
+        seen[name] += 1
+        found[name if seen[name] == 1 else f"{name} ({seen[name]})"] = error
+    return found
+
+
+def _chosen(dataset: Dataset, split: SplitName | None) -> str:
+    """The split that is measured."""
+    return split or next((name for name in ("test", "val", "train") if name in dataset.predefined), "all")
 
 
 def _identity(dataset: Dataset, split: SplitName | None, subject: Subject) -> object:
     """The contents of the samples, by which another dataset has the same; else what the run noted of its data."""
     assert subject.run is not None
-    chosen: str = split or next((name for name in ("test", "val", "train") if name in dataset.predefined), "all")
+    chosen = _chosen(dataset, split)
     if dataset.digests is None:
         return str(read_json(subject.run / LOCK).get("data"))
     indices = np.arange(len(dataset)) if chosen == "all" else np.asarray(dataset.predefined.get(chosen, ()), np.int64)
