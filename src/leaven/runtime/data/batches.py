@@ -322,7 +322,7 @@ class IndexedSplit:
         return self.read(self.keys(epoch, rank, world, shuffle=shuffle)[first:])
 
     def order(self, rank: int = 0, world: int = 1) -> Sequence[int] | None:
-        name, skipped = self.reader.dataset.name, self._skipped
+        name, skipped = self.reader.dataset.name, self._noted.skipped
         indices = [index for key in self.keys(0, rank, world, shuffle=False) for index in key.indices.tolist()]
         return [index for index in indices if name(index) not in skipped] if skipped else indices
 
