@@ -37,8 +37,9 @@ def measured_samples(subject: Any, data: Any, *, features: bool, trust_code: boo
     if about.recipe is not None:
         raise Failure(f"{about.name} is a recipe, which has made no mistakes yet", "train it, and give its run")
     if data is None and about.run is None:
+        about.model  # noqa: B018  # a Failure for a name that means nothing
         raise Failure(f"{about.name} is not in the folder of a run, so its data is not known", "give data: `data=`")
-    notes = (f"{reason}: measured again",) if reason else ()
+    notes = (reason,) if reason else ()
     model = _model_key(about)
     key = key_of(model=model, data=_data_key(about, data), features=features, format=sample_table.FORMAT)
     file = user_folder() / "samples" / f"{key}.parquet"
@@ -67,7 +68,8 @@ def _subject(subject: Any, trust_code: bool) -> Subject:
 
 def _model_key(about: Subject) -> str:
     """The hash of the file of a model; of a published one, its name."""
-    places = [Path(about.name)] if about.run is None else [about.run / run_folder.BUNDLE, about.run / run_folder.BEST]
+    of_run = (run_folder.BUNDLE, run_folder.BEST, run_folder.LAST)
+    places = [Path(about.name)] if about.run is None else [about.run / name for name in of_run]
     file = next((place for place in places if place.is_file()), None)
     return model_hash(file) if file is not None else about.name
 

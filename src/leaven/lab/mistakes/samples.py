@@ -165,20 +165,20 @@ def recorded(path: Path) -> Samples | str:
         return ""
     file, bundle = run / run_folder.SAMPLES, run / run_folder.BUNDLE
     if not bundle.is_file():
-        return "the run is not finished"
+        return "the run is not finished: this is about its best epoch so far"
     if not file.is_file():
-        return f"{run} has no record of its samples"
+        return f"{run} has no record of its samples: they were measured now"
     try:
         table = SampleTable(file)
         found = Samples(table, str(path))
         found.is_measured  # noqa: B018  # reads the file, which may be damaged
     except Unreadable as problem:
-        return str(problem)
+        return f"{problem}: samples were measured again"
     if table.facts.get("model") != model_hash(bundle):
-        return f"{file.name} is of another model than {bundle.name}"
+        return f"{file.name} is of another model than {bundle.name}: samples were measured again"
     if changed := changed_files(found):
         what = "1 file has" if len(changed) == 1 else f"{len(changed):,} files have"
-        return f"{what} changed since the run, such as {changed[0]}"
+        return f"{what} changed since the run, such as {changed[0]}: samples were measured again"
     if not run_folder.is_finished(run):
         found.notes += ("the run was resumed: this is about its model from before",)
     return found

@@ -50,19 +50,28 @@ def joined(shares: Sequence[Mapping[str, Any]]) -> Columns:
 
 
 def write_samples(run: "Run", data: Data, model: Path) -> None:
-    """Write the record of a run whose model is saved; where pyarrow is missing, a line says so."""
+    """Write the record of a run whose model is saved; where that can't be, a line says why, and the run goes on."""
     dataset = data.dataset
     if not run.folder.writes or not isinstance(dataset, Dataset) or not any(run.samples.values()):
         return
     if not sample_table.can_be_written():
         run.print(f"samples are not recorded, which needs pyarrow: {sample_table.NEEDS}")
         return
+    try:
+        parts = _parts(run, dataset, data)
+        facts = facts_of(dataset, file_digests([str(model)])[0].hex(), run.folder.lock.get("data"))
+        write_whole(run.folder.path / SAMPLES, lambda beside: sample_table.write(beside, parts, facts))
+    except Exception as problem:  # whatever the user's dataset raises, or pyarrow
+        run.print(f"samples are not recorded: {type(problem).__name__}: {problem}")
+
+
+def _parts(run: "Run", dataset: Dataset, data: Data) -> list[Columns]:
+    """The columns of each split."""
     measured = {split: columns for split, columns in run.samples.items() if columns}
     parts = [{**described(dataset, split, columns["index"]), **columns} for split, columns in measured.items()]
     if len(trained := data.split.train):
         parts.append({**described(dataset, "train", trained), "label": labels(dataset, trained)})
-    facts = facts_of(dataset, file_digests([str(model)])[0].hex(), run.folder.lock.get("data"))
-    write_whole(run.folder.path / SAMPLES, lambda beside: sample_table.write(beside, parts, facts))
+    return parts
 
 
 def facts_of(dataset: Dataset, model: str, data: Any) -> dict[str, Any]:

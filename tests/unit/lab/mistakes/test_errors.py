@@ -87,10 +87,10 @@ def test_a_damaged_record_is_made_again(run: Path) -> None:
     file = run / SAMPLES
     file.write_bytes(file.read_bytes()[:200])
     found = samples(run)
-    assert found.notes == (f"{SAMPLES} is damaged: measured again",)
+    assert found.notes == (f"{SAMPLES} is damaged: samples were measured again",)
     assert int(found.is_measured.sum()) == 4 * COUNT
     file.unlink()
-    assert errors(run).samples.notes == (f"{run} has no record of its samples: measured again",)
+    assert errors(run).samples.notes == (f"{run} has no record of its samples: they were measured now",)
 
 
 def test_a_record_of_another_model_is_made_again(run: Path, colours_file: Path) -> None:
@@ -104,7 +104,9 @@ def test_changed_and_missing_files(run: Path, photos: Path, tmp_path: Path) -> N
     content, times = image.read_bytes(), (image.stat().st_atime, image.stat().st_mtime)
     try:
         os.utime(image, (times[0], times[1] + 10**6))
-        assert samples(run).notes == (f"1 file has changed since the run, such as {image}: measured again",)
+        assert samples(run).notes == (
+            f"1 file has changed since the run, such as {image}: samples were measured again",
+        )
         image.unlink()
         found = errors(run)
         assert found.samples.file == run / SAMPLES
@@ -130,3 +132,18 @@ def test_calibration_adds_up(run: Path) -> None:
     assert not isinstance(found, str)
     assert sum(one.count for one in found.bins) == 4 * COUNT
     assert abs(found.confidence - found.right) <= found.error + 1e-9
+
+
+def test_a_run_that_is_not_finished_says_so(run: Path) -> None:
+    (run / BUNDLE).unlink()
+    (run / SAMPLES).unlink()
+    found = errors(run)
+    assert found.samples.notes == ("the run is not finished: this is about its best epoch so far",)
+    assert found.count == 4 * COUNT
+
+
+def test_what_does_not_exist_is_reported() -> None:
+    told = CliRunner().invoke(leaven, ["errors", "nowhere"])
+    assert told.exit_code == 1
+    assert "nowhere" in told.output
+    assert "data is not known" not in told.output
