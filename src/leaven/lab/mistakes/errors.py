@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from leaven.formats.finite_json import as_json
 from leaven.lab.mistakes.calibration import Calibration, calibration
 from leaven.lab.mistakes.duplicates import Duplicate, duplicates
 from leaven.lab.mistakes.picture import tiles
@@ -149,6 +150,7 @@ class Errors:
 
     # -- shown
 
+    @as_json
     def to_json(self, parts: Sequence[str] = QUICK_PARTS, most: int = 100) -> dict[str, Any]:
         """Some parts of it; of each list the first `most`."""
         found: dict[str, Any] = {

@@ -12,6 +12,7 @@ import numpy as np
 
 from leaven.cache.file_hashes import hashes_in
 from leaven.formats import run_folder
+from leaven.formats.finite_json import as_json
 from leaven.formats.sample_table import SampleTable, Unreadable
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ class Samples:
                 found[name] = self.words(name)[at]
         return found
 
+    @as_json
     def to_json(self, first: int = 0, count: int | None = None) -> dict[str, Any]:
         """The rows, or `count` of them from the `first` on."""
         ends = len(self) if count is None else min(len(self), first + count)
