@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from leaven.formats.finite_json import as_json
 from leaven.lab.mistakes.samples import Samples
 
 BINS = 10  # of equal width
@@ -21,6 +22,7 @@ class Bin:
     confidence: float
     right: float
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return dict(vars(self))
 
@@ -34,6 +36,7 @@ class Calibration:
     right: float
     bins: Sequence[Bin]
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         whole = {"expected_calibration_error": self.error, "confidence": self.confidence, "right": self.right}
         return {**whole, "bins": [one.to_json() for one in self.bins]}

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from leaven.cache.file_hashes import hashes_in
+from leaven.formats.finite_json import as_json
 from leaven.lab.mistakes.samples import Samples
 
 _BANDS = 8  # of 8 bits: hashes that differ in fewer bits than that have one in common
@@ -38,6 +39,7 @@ class Duplicate:
     labels: tuple[str | None, str | None]
     is_exact: bool
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         named = {"files": self.files, "splits": self.splits, "labels": self.labels}
         return {**{name: list(pair) for name, pair in named.items()}, "is_exact": self.is_exact}

@@ -41,6 +41,7 @@ class Mistake:
     confidence: float | None
     error: float
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return dict(vars(self))
 
@@ -54,6 +55,7 @@ class Confusion:
     count: int
     total: int
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return dict(vars(self))
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from leaven.formats.finite_json import as_json
 from leaven.lab.mistakes.samples import Samples
 
 LEVEL = 0.05
@@ -36,6 +37,7 @@ class Slice:
     others: float
     p: float
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return dict(vars(self))
 

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from leaven.formats.finite_json import as_json
 from leaven.lab.mistakes.samples import TRAIN, Samples
 
 NEEDS = "label suspects: this needs cleanlab: pip install 'leaven[lab]'"
@@ -34,6 +35,7 @@ class Suspect:
     quality: float
     is_issue: bool
 
+    @as_json
     def to_json(self) -> dict[str, Any]:
         return {name: value for name, value in vars(self).items() if name != "at"}
 
