@@ -29,7 +29,8 @@ if __name__ == "__main__":
     # before torch loads OpenMP: threads that spin while they wait take the CPU from others, also from their own
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     del sys.argv[0]
-    sys.path[0] = os.path.dirname(sys.argv[0])
+    file = os.path.abspath(sys.argv[0])  # user code may change the working directory
+    sys.path[0] = os.path.dirname(file)
     _say(f"{ERASE}importing PyTorch…")
     from leaven.runs import lean_imports, packed  # found as the program finds Leaven
 
@@ -37,7 +38,7 @@ if __name__ == "__main__":
     lean_imports.install()
     gc.set_threshold(100_000)  # imports leave next to no garbage; `guard` sets it back
     try:
-        runpy.run_path(sys.argv[0], run_name="__main__")
+        runpy.run_path(file, run_name="__main__")
     except BaseException:
         _say(ERASE)  # before a traceback
         raise

@@ -1,5 +1,7 @@
 """User code that changes the working directory: the run goes on and finds its files, or says what is wrong."""
 
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import chdir
 from pathlib import Path
@@ -60,6 +62,17 @@ def test_a_run_goes_on(written: Callable[[str, str, str], Path], form: str, data
     assert files <= {each.name for each in folder.iterdir()}
     if form == "normal":
         assert f"saved {folder.relative_to(file.parent)}/model.bundle" in said
+
+
+@pytest.mark.slow
+def test_a_run_that_was_started_by_a_relative_path_saves_its_model(
+    written: Callable[[str, str, str], Path], tmp_path: Path
+) -> None:
+    file = written("normal", DIGITS, STEP)
+    command = [sys.executable, "-m", "leaven.runs.launch", file.name]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert (at_work.run_folder(file) / "model.bundle").is_file()
 
 
 @pytest.mark.parametrize("skips", ["", " { on_bad_file skip }"])
