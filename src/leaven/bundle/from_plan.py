@@ -31,7 +31,7 @@ from leaven.bundle.over import Over
 from leaven.plan.plan import Chain, FileWeights, HubWeights, Plan, StarterWeights
 from leaven.plan.recorded_plan import plan_of_program
 from leaven.plan.values import Argument, ArgValue, Calculation, Call, Entries, Negative, Value, Variable
-from leaven.runtime.failures import Failure
+from leaven.runtime.failures import USER_FILE, Failure
 from leaven.runtime.model.builder import Built
 from leaven.runtime.model.text import configuration_of
 
@@ -47,7 +47,7 @@ def planned_builder(model: nn.Module, known: Built) -> BuiltFirst | None:
     """How a bundle builds the model of an unedited program; None where it has to call the program's function."""
     plan = _plan(known)
     try:
-        return _builder(plan, _Values(plan, known.arguments), model) if plan is not None else None
+        return _builder(plan, _Values(plan, known.arguments), model, known) if plan is not None else None
     except (_Unknown, Failure):  # a bundle can't hold such arguments
         return None
 
@@ -112,7 +112,7 @@ class _Values:
         return {each.name: self.of(each.value) for each in arguments if each.name}
 
 
-def _builder(plan: Plan, values: _Values, model: nn.Module) -> BuiltFirst:
+def _builder(plan: Plan, values: _Values, model: nn.Module, known: Built) -> BuiltFirst:
     made = plan.model
     head = (made.replaced_head, values.outputs) if made.replaced_head is not None else None
     fitted = (plan.task.name, values.outputs) if made.fitted_head is not None else None
@@ -136,8 +136,10 @@ def _builder(plan: Plan, values: _Values, model: nn.Module) -> BuiltFirst:
         case "user":
             alias, _, name = made.source.target.partition(".")
             module = next(each for each in plan.user_modules if each.alias == alias)
-            place = os.path.abspath(module.target) if module.is_file else module.target
-            return Own(place, name, arguments, head)
+            imported = known.function.__globals__.get(alias) if known.function is not None else None
+            # where it was found: user code may have changed the working directory since then
+            file = getattr(imported, USER_FILE, None) or os.path.abspath(module.target)
+            return Own(file if module.is_file else module.target, name, arguments, head)
         case "bundle":
             file = values.of(made.source.arguments[0].value)
             built_by = read_manifest(read_archive(Path(file))[MANIFEST], file).built_by

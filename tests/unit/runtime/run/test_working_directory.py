@@ -24,6 +24,13 @@ override train_step, mine.step
 WHOLE = "conv(4) -> global_pool() -> linear(classes)"
 PIXELS = "conv(4) -> conv(classes, kernel=1, norm=false, activation=none)"
 DIGITS = "digits() { split train=40 samples, val=20 samples, test=20 samples }"
+NET = """
+from torch import nn
+class Net(nn.Sequential):
+    def __init__(self, classes):
+        os.chdir("/")
+        super().__init__(nn.Flatten(), nn.Linear(64, classes))
+"""
 STEP = """
 import os
 def step(model, batch, criterion):
@@ -68,7 +75,9 @@ def test_a_run_goes_on(written: Callable[[str, str, str], Path], form: str, data
 def test_a_run_that_was_started_by_a_relative_path_saves_its_model(
     written: Callable[[str, str, str], Path], tmp_path: Path
 ) -> None:
-    file = written("normal", DIGITS, STEP)
+    written("normal", DIGITS, STEP + NET)
+    recipe = RECIPE.format(model="mine.Net()", data=DIGITS)
+    file = at_work.program(tmp_path, recipe)
     command = [sys.executable, "-m", "leaven.runs.launch", file.name]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == 0, done.stdout + done.stderr
