@@ -64,7 +64,6 @@ def train(run: runtime.Run, model: nn.Module, data: runtime.Data, metrics: task.
         "distilbert.transformer.layer.0",
         "distilbert.transformer.layer.2",
         "distilbert.transformer.layer.5",
-        "pre_classifier",
         "classifier",
         every=50,
     )

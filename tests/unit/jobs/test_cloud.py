@@ -241,8 +241,8 @@ def test_what_gives_access_to_the_store_is_sent_along(
 def test_a_job_without_a_machine_reports_it_and_is_cancelled(queue: Queue, state: Path) -> None:
     (state / "full").touch()
     (id,) = queue.submit(rented(SAVES))
-    queue.turn(lambda: queue.job(id).waits, "the reason")
-    assert queue.job(id).waits == "waits for its turn (SkyPilot: PENDING: In backoff, waiting for resources)"
+    reason = "waits for its turn (SkyPilot: PENDING: In backoff, waiting for resources)"
+    queue.turn(lambda: queue.job(id).waits == reason, "the reason")
     requests.cancel(queue.store, [queue.job(id)])
     assert queue.finish(id)[0].state is State.CANCELLED
     assert printed(queue, id) == ""

@@ -319,8 +319,8 @@ def test_a_job_over_the_quota_of_jobs_waits_and_starts_later(
 ) -> None:
     cluster.quota = QUOTA
     (id,) = queue.submit(on_cluster("print('ran')"))
-    queue.turn(lambda: queue.job(id).waits, "a reason")
-    assert queue.job(id).waits.startswith("a quota of the namespace is used up (Kubernetes: jobs.batch is forb")
+    reason = "a quota of the namespace is used up (Kubernetes: jobs.batch is forb"
+    queue.turn(lambda: queue.job(id).waits.startswith(reason), "the reason")
     for _ in range(5):
         queue.loop.tick()
     assert cluster.asked == 1

@@ -11,10 +11,10 @@ from leaven.formats.run_folder import LAST
 from leaven.formats.sweep_folder import DIVERGED
 from leaven.runtime.failures import Diverged
 from leaven.runtime.run.loop import Loop
-from leaven.runtime.run.training_record import rounded
+from leaven.runtime.run.training_record import TrainingRecord, rounded
 
 if TYPE_CHECKING:
-    from leaven.runtime.run.run import Run
+    from lightning.fabric import Fabric
 
 _READ_EVERY = 20  # batches, where reading a loss waits for another device
 
@@ -36,13 +36,12 @@ class BatchLosses:
     share of the batch that it is the mean of, so that sums and counts add up over the processes of `fabric`.
     """
 
-    def __init__(self, run: "Run", phase: str, number: int, loop: Loop) -> None:
+    def __init__(self, phase: str, number: int, loop: Loop, record: TrainingRecord, fabric: "Fabric") -> None:
         self._phase = phase
         self._number = number
         self._loop = loop
-        self._folder = run.folder
-        self._fabric = run.fabric
-        self._record = run.record
+        self._fabric = fabric
+        self._record = record
         self.last: float | None = None
         self._waiting: list[_Waiting] = []
         self._steps: list[tuple[float, float]] = []  # the losses of the current step and their shares
@@ -95,7 +94,7 @@ class BatchLosses:
             self._record.add("step", self._number, **where, loss=rounded(total / count), **told)
 
     def _diverged(self, number: int, value: float) -> Diverged:
-        folder = self._folder
+        folder = self._record.folder
         where = f"; the last good weights are in {folder.named / LAST}" if folder.has(LAST) else ""
         headline = f'the loss is {value} at batch {number} of epoch {self._loop.epoch + 1} in phase "{self._phase}"'
         self._record.flush()

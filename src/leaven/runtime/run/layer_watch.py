@@ -16,9 +16,8 @@ import torch
 from torch import Tensor, nn
 from torch.utils import _pytree
 
-from leaven.formats.layer_names import is_glob, is_named
+from leaven.formats.layer_names import is_named
 from leaven.formats.training_record import NOT_COMPUTED, WINDOW
-from leaven.runtime.failures import Failure
 from leaven.runtime.run.loop import Loop
 from leaven.runtime.run.training_record import rounded
 
@@ -86,21 +85,21 @@ class LayerWatch:
 
 
 def watched_layers(model: nn.Module, paths: Sequence[str]) -> dict[str, nn.Module]:
-    """The layers that paths name; `*` means all that have parameters of their own."""
+    """The layers that paths name, without those that the model lacks, as a program may be edited; `*` means all that
+    have parameters of their own."""
     modules = dict(model.named_modules())
     found: dict[str, nn.Module] = {}
     for path in paths:
         if path == "*":
-            owners = {
-                name: one for name, one in modules.items() if next(one.parameters(recurse=False), None) is not None
-            }
-            found |= {name: one for name, one in owners.items() if name}
+            found |= {name: one for name, one in modules.items() if name and dict(one.named_parameters(recurse=False))}
             continue
-        named = [name for name in modules if name and is_named(name, path)] if is_glob(path) else [path]
-        if not named or any(name not in modules for name in named):
-            raise Failure(f"the model has no layer `{path}` to watch", "`leaven inspect` lists the layers")
-        found |= {name: modules[name] for name in named}
+        found |= {name: one for name, one in modules.items() if name and is_named(name, path)}
     return found
+
+
+def not_found(paths: Sequence[str], layers: Iterable[str]) -> list[str]:
+    """The paths that name none of these layers."""
+    return [path for path in paths if path != "*" and not any(is_named(name, path) for name in layers)]
 
 
 def trainable(layer: nn.Module) -> list[nn.Parameter]:

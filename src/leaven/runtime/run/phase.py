@@ -18,7 +18,7 @@ from leaven.runtime.failures import Failure, Stopped
 from leaven.runtime.model.freezing import frozen_layers
 from leaven.runtime.run.batch_losses import BatchLosses
 from leaven.runtime.run.checkpoint import Checkpoint, keep_weights
-from leaven.runtime.run.layer_watch import LayerWatch, watched_layers
+from leaven.runtime.run.layer_watch import LayerWatch, not_found, watched_layers
 from leaven.runtime.run.loop import Loop
 from leaven.runtime.run.measuring import choose_precision, compile_if_faster
 from leaven.runtime.run.optimizer_state import optimizer_state_of
@@ -53,7 +53,7 @@ class Phase:
 
     def __post_init__(self) -> None:
         run = self.run
-        self.losses = BatchLosses(run, self.name, self.number, self.loop)
+        self.losses = BatchLosses(self.name, self.number, self.loop, run.record, run.fabric)
         self.checkpoint = Checkpoint(run, self.number, self.loop, self.losses)
         self.can_be_best = True  # a technique may rule out the current epoch
         self.in_training: nn.Module = self.model  # with what the program puts around it
@@ -182,7 +182,10 @@ class Phase:
         assert placement is not None, "the program calls `phase.setup` first"
         if run.trial is not None or not placement.runs_model or not run.folder.writes:
             return
-        self._watch = LayerWatch(watched_layers(self.model, layers), every, runs_layers=not self.compile)
+        found = watched_layers(self.model, layers)
+        if missing := not_found(layers, found):
+            run.print(f"not watched, as the model has no such layer: {', '.join(missing)}")
+        self._watch = LayerWatch(found, every, runs_layers=not self.compile)
         self.checkpoint.watch = self._watch
         if run.saved is not None and run.saved["phase"] == self.number:
             self._watch.load_state_dict(run.saved.get("watch", {}))

@@ -18,7 +18,7 @@ class TrainingRecord:
     """The rows of a run. Those of trials wait for their checkpoints, as all that they write does."""
 
     def __init__(self, folder: RunFolder, saved: Mapping[str, Any] | None, *, trains: bool) -> None:
-        self._folder = folder
+        self.folder = folder
         self._lines: list[str] = []
         self._written_at = time.monotonic()
         self._is_kept = trains and folder.writes
@@ -29,7 +29,7 @@ class TrainingRecord:
         if not self._is_kept:
             return
         self._lines.append(as_line({"kind": kind, "phase": phase, **facts}))
-        if not self._folder.waits and time.monotonic() - self._written_at >= _EVERY:
+        if not self.folder.waits and time.monotonic() - self._written_at >= _EVERY:
             self.flush()
 
     def flush(self) -> None:
@@ -37,7 +37,7 @@ class TrainingRecord:
         self._written_at = time.monotonic()
         if self._lines:
             lines, self._lines = self._lines, []
-            self.size = self._folder.append(TRAINING, "".join(lines))
+            self.size = self.folder.append(TRAINING, "".join(lines))
 
 
 def rounded(value: float) -> float:

@@ -7,6 +7,9 @@ import pytest
 import torch
 from torch import nn
 
+from leaven.runtime.data.batches import Data
+from leaven.runtime.data.datasets import digits
+from leaven.runtime.data.splits import split
 from leaven.runtime.failures import Diverged, Failure
 from leaven.runtime.run.batch_losses import BatchLosses
 from leaven.runtime.run.fabric import fabric_with
@@ -16,6 +19,7 @@ from leaven.runtime.run.loop import Loop
 from leaven.runtime.run.order import PhaseOrder
 from leaven.runtime.run.plain_state import PlainState, lost_state_lines
 from leaven.runtime.run.scores import Scores
+from leaven.runtime.run.training_record import TrainingRecord
 
 
 @pytest.fixture
@@ -26,7 +30,8 @@ def folder(tmp_path: Path) -> RunFolder:
 
 def losses_in(folder: RunFolder) -> BatchLosses:
     loop = Loop(Length(2), EpochSize(4), epoch=1, batch=2)
-    return BatchLosses("head", loop, folder, fabric_with(accelerator="cpu", devices=1))
+    record = TrainingRecord(folder, None, trains=True)
+    return BatchLosses("head", 0, loop, record, fabric_with(accelerator="cpu", devices=1))
 
 
 class TestBatchLosses:
@@ -88,7 +93,8 @@ class Counting(nn.Module):
 
 def test_plain_state_that_changes_in_training_is_named() -> None:
     state, model = PlainState(), Counting()
-    state.begin_phase(model=model, loss=None, optimizer=None)
+    data = Data(digits(), split(digits(), train=80, val=10, test=10), train_transform=None, eval_transform=None)
+    state.begin_phase(data, model=model, loss=None, optimizer=None)
     assert not state.changed([])
     model(torch.zeros(1))
     assert state.changed([]) == {"model": ["calls"]}
