@@ -106,21 +106,20 @@ def _first_argument(call: str) -> str:
     return inside.partition(",")[0].rpartition("=")[2].strip() if "[" not in inside.partition(",")[0] else "224"
 
 
-def _enlarged(ways: Ways, facts: Facts) -> Iterable[DataWarning]:
+def _enlarged(ways: Ways, _facts: Facts) -> Iterable[DataWarning]:
     for at in range(1, min(map(len, ways))):
         factors = [
             after.enlarged / before.enlarged
             for before, after in ((way[at - 1].area, way[at].area) for way in ways)
             if before is not None and after is not None and before.enlarged <= 1.0 + _SLACK
         ]
-        large = [factor for factor in factors if factor >= ENLARGED]
+        large = [factor for factor in factors if factor > ENLARGED + _SLACK]
         if large and len(large) * 2 >= len(ways):
             step, first = ways[0][at], ways[0][0]
             sizes = " to ".join("×".join(map(str, one.content.size or ())) for one in (first, step))
             words = f"`{step.name}` enlarges images {mean(large):.1f} times, from {sizes}: no detail is added"
-            side = max(first.content.size or (0,))
-            change = f"{facts.statement} resize({2 * side})" if step.name.startswith("resize") else ""
-            yield DataWarning("enlarged", step.name, step.line, words, change, len(large) / len(ways))
+            # no change is suggested: a pretrained model may do better with images of the size that it knows
+            yield DataWarning("enlarged", step.name, step.line, words, "", len(large) / len(ways))
 
 
 # -- values
