@@ -39,6 +39,7 @@ def leads(settings: Settings) -> int:
     """Start a coordinator, and wait until it leads; its process."""
     coordinator.start(settings, stays=True)
     wait_until(lambda: has_leader(settings.store, settings.folder), "a coordinator to lead")
+    wait_until(lambda: coordinators(settings.folder), "its process to be seen")
     (pid,) = coordinators(settings.folder)
     with contextlib.closing(requests.open_store(settings)) as store:
         wait_until(lambda: pid in [one.pid for one in store.agents().values()], "it to say who it is")

@@ -52,6 +52,7 @@ def test_the_program_gives_the_same_answer_to_the_last_bit(colours_file: Path, p
         assert one.after.probabilities.tobytes() == again.probabilities.tobytes()  # type: ignore[attr-defined]
 
 
+@pytest.mark.slow
 def test_the_program_runs_by_itself(colours_file: Path, photo: str) -> None:
     answers = predictions(colours_file, photo, hue=-0.35)
     done = subprocess.run([sys.executable, "-c", answers.as_python()], capture_output=True, text=True, check=False)

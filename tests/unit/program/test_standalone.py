@@ -511,6 +511,7 @@ def test_what_a_terminal_would_obey_is_in_no_standalone_program(tmp_path: Path) 
     assert found.startswith("line 3: its output folder has a name that a terminal would obey")
 
 
+@pytest.mark.slow
 def test_a_run_that_is_not_there_is_not_resumed(tmp_path: Path) -> None:
     (tmp_path / "trial.leaven").write_text(f"model {TINY}\ndata digits()\n")
     (tmp_path / "alone.py").write_text(standalone(planned(tmp_path, "trial.leaven")))

@@ -123,6 +123,7 @@ def with_batch(folder: Path, most: int, samples: int, batch: str) -> Path:
     return at_work.program(folder, recipe, f"batch_{batch}")
 
 
+@pytest.mark.slow
 def test_batches_are_doubled_as_long_as_that_is_faster(tmp_path: Path) -> None:
     auto, named = with_batch(tmp_path, 1000, 1300, "auto"), with_batch(tmp_path, 1000, 1300, "64")
     said = at_work.run(auto, "--output", "auto").said
@@ -133,6 +134,7 @@ def test_batches_are_doubled_as_long_as_that_is_faster(tmp_path: Path) -> None:
     assert_same(auto, "auto", named, "named")
 
 
+@pytest.mark.slow
 def test_batches_that_do_not_fit_into_memory_are_not_used(tmp_path: Path) -> None:
     said = at_work.run(with_batch(tmp_path, 50, 1300, "auto"), "--output", "some").said
     assert "batch 32; 64 does not fit into memory" in said
