@@ -41,6 +41,7 @@ time.sleep(600)
 SAVES = """
 import json, os, signal, sys, time
 def stop(*_):
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)  # an engine asks every process of a job, and the agent asks its own
     with open(os.environ["LEAVEN_OUTCOME"], "w") as file:
         json.dump({"outcome": "stopped", "reason": ""}, file)
     print("saved", flush=True)
